@@ -1,0 +1,1 @@
+"""Shapes without I/O: ids, event payloads, records, settings, ports and errors."""

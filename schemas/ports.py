@@ -1,0 +1,121 @@
+"""Ports: what the inside needs from the outside, as protocols. Adapters are named only in wiring."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+Clock = Callable[[], datetime]
+"""Returns the present as an aware UTC datetime."""
+
+NewId = Callable[[], UUID]
+"""Returns a fresh random id."""
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """Which model made a vector or a text: two identities never mix.
+
+    Attributes:
+        backend: `bundled`, `http` or `hash`.
+        name: the model's name.
+        fingerprint: digest of the weights, or of a probe's answer where weights are out of reach.
+    """
+
+    backend: str
+    name: str
+    fingerprint: str
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors.
+
+    Both methods raise DependencyDown when the model cannot be reached, and ValueError never: any
+    str is accepted (NUL and lone surrogates are replaced before the model sees them).
+    """
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model behind the vectors."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of every vector."""
+        ...
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """`(len(texts), dim)` float32, unit length, in order."""
+        ...
+
+    async def embed_query(self, text: str) -> Vectors:
+        """`(dim,)` float32, unit length."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A fragment of a generated text, `reasoning` while inside a think block."""
+
+    kind: Literal["reasoning", "token"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Timings:
+    """What the model server itself reports of its decoding; never computed by us."""
+
+    completion_tokens: int
+    tokens_per_second: float
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The end of a generation: token counts as the server reported them, None where it did not."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    tokens_per_second: float | None
+    finish_reason: str | None
+
+
+GenerationEvent = Delta | Timings | Usage
+
+
+class LanguageModel(Protocol):
+    """A chat model that streams."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model that answers."""
+        ...
+
+    def stream(
+        self, messages: Sequence[ChatMessage], *, max_tokens: int, temperature: float
+    ) -> AsyncIterator[GenerationEvent]:
+        """Deltas and timings in stream order, then exactly one Usage.
+
+        Closing the iterator stops the generation at the server. Raises DependencyDown when the
+        server is unreachable or the stream is cut short.
+        """
+        ...
+
+    async def count_tokens(self, text: str) -> int | None:
+        """Tokens of `text` for this model; None when the server cannot say."""
+        ...
