@@ -7,6 +7,8 @@ The message of an error says what is wrong and what to do about it.
     |   +-- NotFound            404
     |   +-- Conflict            409
     +-- DependencyDown          a server we need is not answering; retried, never counted
+    +-- ModelRefused            a model server answered and said no; the request is wrong, not the server
+    |   +-- ContextTooLong      the prompt does not fit the model's context
     +-- DocumentError           this document's own fault; becomes file.failed
     +-- LogError                the log is not what a checkpoint says it is
     |   +-- LogHole             a sequence is missing
@@ -68,6 +70,39 @@ class DependencyDown(LorelineError):
         super().__init__(message)
         self.dependency = dependency
         self.retry_after_s = retry_after_s
+
+
+class ModelRefused(LorelineError):
+    """A model server refused the request or gave an unusable answer; asking again will not help.
+
+    Attributes:
+        dependency: which one, as health names it (`embedder`, `llm`).
+    """
+
+    def __init__(self, dependency: str, message: str) -> None:
+        super().__init__(message)
+        self.dependency = dependency
+
+
+class ContextTooLong(ModelRefused):
+    """The prompt does not fit the model's context; send fewer or shorter passages.
+
+    Attributes:
+        prompt_tokens: length of the prompt, if the server said so.
+        context_tokens: room in the model's context, if the server said so.
+    """
+
+    def __init__(
+        self,
+        dependency: str,
+        message: str,
+        *,
+        prompt_tokens: int | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        super().__init__(dependency, message)
+        self.prompt_tokens = prompt_tokens
+        self.context_tokens = context_tokens
 
 
 class DocumentError(LorelineError):
