@@ -119,3 +119,64 @@ class LanguageModel(Protocol):
     async def count_tokens(self, text: str) -> int | None:
         """Tokens of `text` for this model; None when the server cannot say."""
         ...
+
+
+@dataclass(frozen=True)
+class OwnerKey:
+    """One key of an owner.
+
+    Attributes:
+        kid: the key's id, 16 hex digits; rides beside everything it seals.
+        secret: 64 random bytes.
+    """
+
+    kid: str
+    secret: bytes
+
+
+class KeyStore(Protocol):
+    """Keys of owners, apart from the log and the blobs. Calls are quick and may block on the disk."""
+
+    def ensure(self, owners: Sequence[str]) -> None:
+        """Give each owner a key if it has none; durable when this returns."""
+        ...
+
+    def current(self, owner: str) -> OwnerKey:
+        """The key that seals for `owner` now. Raises KeyMissing if it has none."""
+        ...
+
+    def find(self, owner: str, kid: str) -> OwnerKey | None:
+        """A key by id, None if it was destroyed. Raises KeyMissing if it was never here."""
+        ...
+
+    def destroy(self, owner: str) -> int:
+        """Destroy every key of `owner` for good; returns how many there were."""
+        ...
+
+
+class BlobStore(Protocol):
+    """Immutable bytes addressed by their SHA-256. It sees ciphertext only."""
+
+    async def put(self, data: bytes) -> str:
+        """Store `data` durably and return its address; storing it again is harmless."""
+        ...
+
+    async def get(self, address: str) -> bytes:
+        """The bytes. Raises BlobMissing, or BlobDamaged when they do not match the address."""
+        ...
+
+    async def has(self, address: str) -> bool:
+        """Whether the address is held."""
+        ...
+
+
+class RefStore(Protocol):
+    """Stage outputs by key. Losing a ref costs a repeated call, never correctness."""
+
+    async def get(self, key: str) -> str | None:
+        """The blob address recorded under `key`."""
+        ...
+
+    async def set(self, key: str, address: str) -> None:
+        """Record the address under `key`."""
+        ...

@@ -1,0 +1,70 @@
+"""Bootstrap: makes the streams and the stages' durables what topology says, by the admin's connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+
+from loreline.events.topology import STREAM, StageConsumer
+from loreline.schemas.errors import DependencyDown, LogError
+
+_STREAM_NOT_FOUND, _CONSUMER_NOT_FOUND = 10059, 10014
+
+
+async def request(connection: Client, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """One JetStream API call; errors come back in the answer. Raises DependencyDown without one."""
+    try:
+        reply = await connection.request(f"$JS.API.{subject}", json.dumps(body).encode(), timeout=10)
+    except (nats.errors.Error, TimeoutError, OSError) as error:
+        raise DependencyDown("nats", f"nats does not answer: {error or type(error).__name__}") from error
+    answer: dict[str, Any] = json.loads(reply.data)
+    return answer
+
+
+async def ensure_stream(connection: Client, config: Mapping[str, Any]) -> None:
+    """Create the stream, or bring its settings up to date. Raises LogError if the server refuses."""
+    name = config["name"]
+    answer = await request(connection, f"STREAM.INFO.{name}", {})
+    missing = answer.get("error", {}).get("err_code") == _STREAM_NOT_FOUND
+    if not missing and _covers(answer.get("config", {}), config):
+        return
+    answer = await request(connection, f"STREAM.{'CREATE' if missing else 'UPDATE'}.{name}", config)
+    if failure := answer.get("error"):
+        raise LogError(f"nats refuses the stream {name}: {failure['description']}")
+
+
+async def ensure_stage(connection: Client, stage: StageConsumer) -> bool:
+    """Create the stage's durable if it is missing; True if it was made.
+
+    A standing durable keeps its position; its limits are brought up to date.
+    """
+    answer = await request(connection, f"CONSUMER.INFO.{STREAM}.{stage.durable}", {})
+    missing = answer.get("error", {}).get("err_code") == _CONSUMER_NOT_FOUND
+    config = stage.config()
+    if not missing and "config" in answer:
+        standing = answer["config"]
+        config |= {key: standing[key] for key in ("deliver_policy", "opt_start_seq") if key in standing}
+        if _covers(standing, config):
+            return False
+    body = {"stream_name": STREAM, "config": config, "action": "create" if missing else "update"}
+    answer = await request(connection, f"CONSUMER.DURABLE.CREATE.{STREAM}.{stage.durable}", body)
+    if failure := answer.get("error"):
+        raise LogError(f"nats refuses the consumer {stage.durable}: {failure['description']}")
+    return missing
+
+
+async def ack_floor(connection: Client, stage: StageConsumer) -> int:
+    """The stream sequence up to which the stage acknowledged everything; 0 without a durable."""
+    answer = await request(connection, f"CONSUMER.INFO.{STREAM}.{stage.durable}", {})
+    return int(answer.get("ack_floor", {}).get("stream_seq", 0))
+
+
+def _covers(standing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the standing configuration says all that is wanted (servers leave defaults out)."""
+    return all(
+        bool(standing.get(key, value if not value else None) == value) for key, value in wanted.items()
+    )

@@ -1,0 +1,115 @@
+"""Refs: stage outputs and recorded model calls by key. Same key, no work.
+
+A key is an HMAC under the owner's key over a versioned prefix and canonical JSON, so it says nothing
+about the words it was made from. Losing refs costs repeated calls, never correctness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loreline.events.blobs import SealedBlobs
+from loreline.schemas.ids import canonical_json, keyed_digest
+from loreline.schemas.ports import KeyStore, RefStore
+
+PREFIX = "loreline/1/ref"
+
+
+class MemoryRefs:
+    """Refs that live as long as the process; for tests."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, str] = {}
+
+    async def get(self, key: str) -> str | None:
+        """The blob address recorded under `key`."""
+        return self._held.get(key)
+
+    async def set(self, key: str, address: str) -> None:
+        """Record the address under `key`."""
+        self._held[key] = address
+
+
+class SqliteRefs:
+    """Refs in one SQLite file in WAL mode; a kill keeps them, a power cut may lose the newest."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS refs (key TEXT PRIMARY KEY, address TEXT NOT NULL) WITHOUT ROWID"
+        )
+
+    async def get(self, key: str) -> str | None:
+        """The blob address recorded under `key`."""
+        return await asyncio.to_thread(self._get, key)
+
+    async def set(self, key: str, address: str) -> None:
+        """Record the address under `key`."""
+        await asyncio.to_thread(self._set, key, address)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _get(self, key: str) -> str | None:
+        with self._lock:
+            row = self._db.execute("SELECT address FROM refs WHERE key=?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def _set(self, key: str, address: str) -> None:
+        with self._lock:
+            self._db.execute("INSERT OR REPLACE INTO refs VALUES (?, ?)", (key, address))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A stage's output: where it is, what it is, and whether it was there before."""
+
+    address: str
+    data: bytes
+    reused: bool
+
+
+class Recordings:
+    """Looks a stage's output up before making it: the one way to parse, chunk, or call a model."""
+
+    def __init__(self, refs: RefStore, blobs: SealedBlobs, keys: KeyStore) -> None:
+        self._refs = refs
+        self._blobs = blobs
+        self._keys = keys
+
+    def key(self, owner: str, stage: str, inputs: Mapping[str, Any]) -> str:
+        """The key of a stage's output: HMAC under the owner's key, 64 hex digits."""
+        text = canonical_json({"stage": stage, "inputs": inputs}).decode()
+        return keyed_digest(self._keys.current(owner).secret, PREFIX, text, size=64)
+
+    async def once(
+        self,
+        owner: str,
+        stage: str,
+        *,
+        inputs: Mapping[str, Any],
+        make: Callable[[], Awaitable[bytes]],
+        force: bool = False,
+    ) -> Recorded:
+        """The recorded output for these inputs, made by `make` if there is none (or `force`).
+
+        The blob is durable before the ref names it, so a ref never points at nothing.
+        """
+        key = self.key(owner, stage, inputs)
+        address = None if force else await self._refs.get(key)
+        if address is not None and await self._blobs.has(address):
+            return Recorded(address, await self._blobs.get(owner, address), True)
+        data = await make()
+        address = await self._blobs.put(owner, data)
+        await self._refs.set(key, address)
+        return Recorded(address, data, False)
