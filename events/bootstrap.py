@@ -43,7 +43,7 @@ async def ensure_stage(connection: Client, stage: StageConsumer) -> bool:
     A standing durable keeps its position; its limits are brought up to date.
     """
     answer = await request(connection, f"CONSUMER.INFO.{STREAM}.{stage.durable}", {})
-    missing = answer.get("error", {}).get("err_code") == _CONSUMER_NOT_FOUND
+    missing: bool = answer.get("error", {}).get("err_code") == _CONSUMER_NOT_FOUND
     config = stage.config()
     if not missing and "config" in answer:
         standing = answer["config"]

@@ -1,0 +1,1 @@
+"""Folds: what each kind of aggregate is, as the fold of its events. Pure."""
