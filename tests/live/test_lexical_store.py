@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -218,49 +217,58 @@ def test_the_past_is_as_a_store_that_stopped_there(path: Path, tmp_path: Path) -
     searcher.close()
 
 
+class Reader(threading.Thread):
+    """Searches until told to stop, and tells the writer how far its answers have come."""
+
+    def __init__(self, searcher: LexicalSearcher, first_query: int) -> None:
+        super().__init__()
+        self._searcher, self._first_query = searcher, first_query
+        self._stop_asked, self._answered = False, threading.Condition()
+        self.found: list[tuple[int, LexicalResult]] = []
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            while not self._stop_asked:
+                query = (len(self.found) + self._first_query) % len(QUERIES)
+                result = self._searcher.search(QUERIES[query], top_k=50)
+                with self._answered:
+                    self.found.append((query, result))
+                    self._answered.notify()
+        except Exception as error:
+            self.failure = error
+
+    def reaches(self, seq: int) -> bool:
+        with self._answered:
+            return self._answered.wait_for(
+                lambda: bool(self.found) and self.found[-1][1].as_of_seq >= seq, timeout=10
+            )
+
+    def stop(self) -> None:
+        self._stop_asked = True
+        self.join()
+
+
 def test_searches_beside_a_writer_equal_a_fresh_build_at_their_sequence(path: Path, tmp_path: Path) -> None:
     changes = history(120, seed=9)
     store, searcher = LexicalStore.open(path), LexicalSearcher(path)
-    seen: list[list[tuple[int, LexicalResult]]] = [[], [], []]
-    done, failures = threading.Event(), list[Exception]()
-    answered, newest = threading.Condition(), [0]
-
-    def has_reached(seq: int) -> bool:
-        return newest[0] >= seq
-
-    def keep_searching(mine: list[tuple[int, LexicalResult]], number: int) -> None:
-        try:
-            while not done.is_set() or not mine:
-                query = (len(mine) + number) % len(QUERIES)
-                mine.append((query, searcher.search(QUERIES[query], top_k=50)))
-                with answered:
-                    newest[0] = max(newest[0], mine[-1][1].as_of_seq)
-                    answered.notify()
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=keep_searching, args=(mine, n)) for n, mine in enumerate(seen)]
-    for thread in threads:
-        thread.start()
+    readers = [Reader(searcher, number) for number in range(3)]
+    for reader in readers:
+        reader.start()
     for change in changes:
         apply(store, change)
-        if change.seq % 10 == 0:
-            with answered:
-                assert answered.wait_for(partial(has_reached, change.seq), timeout=10)
-    done.set()
-    for thread in threads:
-        thread.join()
-    store.close()
-    assert not failures
-    for mine in seen:
-        sequences = [result.as_of_seq for _, result in mine]
-        assert sequences == sorted(sequences)
-    results = [found for mine in seen for found in mine]
+        assert change.seq % 10 or readers[change.seq % 3].reaches(change.seq)
+    for reader in readers:
+        reader.stop()
+        sequences = [result.as_of_seq for _, result in reader.found]
+        assert (reader.failure, sequences) == (None, sorted(sequences))
+    results = [found for reader in readers for found in reader.found]
     sampled = sorted({result.as_of_seq for _, result in results})[::2]
     assert len(sampled) >= 6
     for seq in sampled:
         fresh = built(tmp_path / f"fresh{seq}", changes[:seq])
         assert all(result == fresh[query] for query, result in results if result.as_of_seq == seq)
+    store.close()
     searcher.close()
 
 
