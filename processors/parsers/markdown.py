@@ -31,8 +31,8 @@ _CLOSING_HASHES = re.compile(r"[ \t]+#+[ \t]*$")
 def read_markdown(data: bytes, *, suffix: str) -> ParsedDocument:
     """Read `.md` by CommonMark with tables; a heading's block covers its words, not its `#` or underline.
 
-    A `#` inside a fence or an indented code block is code. Front matter stays in the text; its `title`
-    becomes the document's.
+    A `#` inside a fence or an indented code block is code. Front matter stays in the text without a block;
+    its `title` becomes the document's.
 
     Raises:
         DocumentError: `binary_content`.
@@ -40,8 +40,7 @@ def read_markdown(data: bytes, *, suffix: str) -> ParsedDocument:
     text = decode(data).text
     front = _FRONT_MATTER.match(text)
     body_start = front.end() if front and ":" in front["body"] else 0
-    runs = [Run("paragraph", 0, body_start)] if body_start else []
-    runs.extend(_runs(text, body_start))
+    runs = _runs(text, body_start)
     field = _TITLE_FIELD.search(text, 0, body_start) if body_start else None
     title = field["title"].strip().strip("'\"") if field else None
     return parsed(text, runs, reader=READER, title=title)

@@ -13,12 +13,15 @@ from loreline.processors.parsers.assembly import Assembly
 from loreline.processors.parsers.pdf_layout import (
     Line,
     cleaned,
+    continues_heading,
     heading_levels,
     is_heading,
     is_usable,
+    joined,
     line_pitch,
     reading_order,
     rounded,
+    same_row,
     starts_paragraph,
 )
 from loreline.schemas.errors import DocumentError
@@ -197,22 +200,44 @@ def _characters(
 def _add_page(assembly: Assembly, number: int, page: list[_Placed], levels: dict[float, int]) -> None:
     pitch = line_pitch([placed.line for placed in page])
     before: Line | None = None
-    for line, box in page:
+    lines = list(_with_whole_headings(page, levels))
+    for (line, box), after in zip(lines, [*lines[1:], None], strict=True):
         words = cleaned(line.words).strip()
         if before is None:
             gap = "\n\n"
         elif before.joins:
             gap = ""
+        elif same_row(before, line):
+            gap = "  "
         else:
-            gap = "\n\n" if starts_paragraph(before, line, pitch=pitch) else _row_gap(before, line)
-        if is_heading(line, levels):
+            gap = "\n\n" if starts_paragraph(before, line, pitch=pitch) else "\n"
+        alone = gap == "\n\n" and not (after and same_row(line, after.line))
+        if alone and is_heading(line, levels):
             assembly.add("heading", words, gap=gap, level=levels[rounded(line.size)], page=number, box=box)
         else:
             assembly.add("line", words, gap=gap, page=number, box=box)
         before = line if words else before
 
 
-def _row_gap(before: Line, line: Line) -> str:
-    """Cells of one row stay on one line of text."""
-    same_row = min(before.y1, line.y1) - max(before.y0, line.y0) > 0.5 * min(before.size, line.size)
-    return "  " if same_row and line.x0 >= before.x1 else "\n"
+def _with_whole_headings(page: list[_Placed], levels: dict[float, int]) -> Iterator[_Placed]:
+    """Yield the page's lines with the lines of one long heading joined."""
+    held: _Placed | None = None
+    for placed in page:
+        if held is not None and continues_heading(held.line, placed.line, levels):
+            held = _Placed(joined(held.line, placed.line), _union(held.box, placed.box))
+            continue
+        if held is not None:
+            yield held
+        held = placed
+    if held is not None:
+        yield held
+
+
+def _union(one: Box, other: Box) -> Box:
+    return Box(
+        page=one.page,
+        x0=min(one.x0, other.x0),
+        y0=min(one.y0, other.y0),
+        x1=max(one.x1, other.x1),
+        y1=max(one.y1, other.y1),
+    )

@@ -139,13 +139,43 @@ def heading_levels(lines: Sequence[Line]) -> dict[float, int]:
 
 
 def is_heading(line: Line, levels: dict[float, int]) -> bool:
-    """Whether a line is a heading: larger than the text, short, and made of words."""
+    """Whether a line is a heading: larger than the text, short, beginning with a word or a number."""
     return (
         rounded(line.size) in levels
-        and len(line.words) <= 120
+        and len(line.words) <= 160
         and sum(map(str.isalpha, line.words)) >= 2
+        and line.words.lstrip()[0].isalnum()
         and not line.joins
     )
+
+
+def continues_heading(before: Line, line: Line, levels: dict[float, int]) -> bool:
+    """Whether both are lines of one heading: of one size, one right below the other."""
+    drop = (before.y0 + before.y1 - line.y0 - line.y1) / 2
+    return (
+        rounded(before.size) == rounded(line.size)
+        and 0.5 * line.size < drop < 1.4 * line.size
+        and is_heading(before, levels)
+        and is_heading(line, levels)
+    )
+
+
+def joined(before: Line, line: Line) -> Line:
+    """Two lines of one heading as one."""
+    return Line(
+        f"{before.words.rstrip()} {line.words.lstrip()}",
+        min(before.x0, line.x0),
+        min(before.y0, line.y0),
+        max(before.x1, line.x1),
+        max(before.y1, line.y1),
+        line.size,
+    )
+
+
+def same_row(before: Line, line: Line) -> bool:
+    """Whether a piece goes on to the right of another on its base line, as the cells of a table do."""
+    shared = min(before.y1, line.y1) - max(before.y0, line.y0)
+    return shared > 0.5 * min(before.size, line.size) and line.x0 >= before.x1
 
 
 def rounded(size: float) -> float:
