@@ -59,8 +59,8 @@ CREATE TABLE chunks (
 );
 CREATE UNIQUE INDEX chunks_live ON chunks (chunk_id) WHERE to_seq IS NULL;
 CREATE INDEX chunks_document ON chunks (doc_id, from_seq);
--- These two find what changed since a sequence.
-CREATE INDEX chunks_from ON chunks (from_seq);
+-- These two find what is visible, or changed since a sequence, without touching the texts.
+CREATE INDEX chunks_from ON chunks (from_seq, to_seq, chunk_id, original_index);
 CREATE INDEX chunks_to ON chunks (to_seq) WHERE to_seq IS NOT NULL;
 CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
 -- The forward index: per chunk and field, little-endian uint32 pairs (term id, occurrences).
@@ -74,6 +74,7 @@ CREATE TABLE forward (
 LIVE = "chunks.to_seq IS NULL"
 VISIBLE_AT = "chunks.from_seq <= :seq AND (chunks.to_seq IS NULL OR chunks.to_seq > :seq)"
 ADDED_SINCE = "chunks.from_seq > :seq AND chunks.to_seq IS NULL"
+RETIRED_SINCE = "SELECT chunk_id FROM chunks INDEXED BY chunks_to WHERE to_seq > :seq AND from_seq <= :seq"
 
 
 class State(NamedTuple):
@@ -96,6 +97,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA foreign_keys = ON")
     if not read_only:
+        # A chunk's forward index takes several kilobytes: in small pages every row is a chain of them.
+        connection.execute("PRAGMA page_size = 16384")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
     return connection
@@ -160,10 +163,10 @@ def encode_terms(counts: Counter[str], ids: Mapping[str, int]) -> bytes:
 
 
 def read_forward(connection: sqlite3.Connection, where: str, *, seq: int = 0) -> Forward:
-    """The forward index of the chunks that match one of this module's conditions, in row order."""
+    """The forward index of the chunks that match one of this module's conditions."""
     cursor = connection.execute(
         f"SELECT chunks.chunk_id, chunks.original_index, {_FORWARD_SELECT} "  # noqa: S608
-        f"FROM chunks JOIN forward USING (row) WHERE {where} ORDER BY chunks.row",
+        f"FROM chunks INDEXED BY chunks_from CROSS JOIN forward USING (row) WHERE {where}",
         {"seq": seq},
     )
     chunk_ids: list[str] = []

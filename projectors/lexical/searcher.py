@@ -18,6 +18,7 @@ from loreline.projectors.lexical.postings import FieldQuery, Postings
 from loreline.projectors.lexical.schema import (
     ADDED_SINCE,
     LIVE,
+    RETIRED_SINCE,
     VISIBLE_AT,
     State,
     connect,
@@ -170,9 +171,7 @@ def _current(connection: sqlite3.Connection, base: _Known | None) -> Postings:
     """Postings of the live rows, from `base` and what changed since if it can be continued."""
     if base is None:
         return Postings.of(read_forward(connection, LIVE))
-    retired = connection.execute(
-        "SELECT chunk_id FROM chunks WHERE to_seq > :seq AND from_seq <= :seq", {"seq": base.seq}
-    )
+    retired = connection.execute(RETIRED_SINCE, {"seq": base.seq})
     gone = [chunk_id for (chunk_id,) in retired]
     return base.postings.updated(add=read_forward(connection, ADDED_SINCE, seq=base.seq), delete=gone)
 
