@@ -111,17 +111,20 @@ class HttpLanguageModel:
             )
             parser, reader = SseParser(dependency=_DEPENDENCY), CompletionReader(dependency=_DEPENDENCY)
             chunks = response.aiter_bytes()
-            begun = False
+            begun = progressed = False
             while not reader.done:
+                if begun and progressed:
+                    # From now, not from the last token: the time our reader took is not silence.
+                    deadline = _now() + self._between_tokens_timeout_s
                 chunk = await self._next_chunk(chunks, deadline=deadline, begun=begun)
-                for sse in parser.finish() if chunk is None else parser.feed(chunk):
+                found = parser.finish() if chunk is None else parser.feed(chunk)
+                progressed = bool(found)
+                for sse in found:
                     for event in reader.feed(sse):
                         begun = begun or isinstance(event, Delta)
                         yield event
                 if chunk is None:
                     break
-                if begun:
-                    deadline = _now() + self._between_tokens_timeout_s
             for event in reader.finish():
                 yield event
 

@@ -111,7 +111,7 @@ async def test_a_killed_child_fails_the_call_under_way_and_starts_again(embedder
 
 
 async def test_a_silent_child_is_stopped_and_the_call_told() -> None:
-    embedder = BundledEmbedder(timeout_s=5.0)
+    embedder = BundledEmbedder(timeout_s=60.0)
     await embedder.probe()
     pid = embedder.pids[0]
     assert pid is not None
@@ -119,7 +119,7 @@ async def test_a_silent_child_is_stopped_and_the_call_told() -> None:
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(DependencyDown, match="no answer within"):
         await embedder.embed_query("anybody there?")
-    embedder._queries._timeout_s = 5.0
+    embedder._queries._timeout_s = 60.0
     assert (await embedder.embed_query("and now?")).shape == (embedder.dim,)
     await embedder.close()
 

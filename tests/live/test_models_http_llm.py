@@ -161,12 +161,42 @@ async def test_silence_before_the_first_token_and_between_tokens_is_an_outage() 
         await exchange.send_piece(token("At"))
         await exchange.client_gone()
 
-    for script, words in ((mute, "to a question"), (only_pings, "to a question"), (stuck, "in the middle")):
+    async def only_pings_after_one(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.send_piece(token("At"))
+        while True:
+            await exchange.send_piece(": ping\n\n")
+            await asyncio.sleep(0.02)
+
+    cases = [
+        (mute, "to a question", 0.2),
+        (only_pings, "to a question", 0.2),
+        (stuck, "in the middle", 30.0),
+        (only_pings_after_one, "in the middle", 30.0),
+    ]
+    for script, words, first_s in cases:
         async with scripted(script) as server:
-            model = model_for(server, first_token_timeout_s=0.3, between_tokens_timeout_s=0.2)
+            model = model_for(server, first_token_timeout_s=first_s, between_tokens_timeout_s=0.2)
             with pytest.raises(DependencyDown, match=f"silent {words}"):
                 await answer_of(model)
         assert len(server.seen) == 1
+
+
+async def test_a_slow_reader_is_not_taken_for_a_silent_server() -> None:
+    async def quick(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.send_piece(token("At"))
+        await exchange.send_piece(token(" sea", "stop"))
+        await exchange.end_stream()
+
+    async with scripted(quick) as server:
+        model = model_for(server, between_tokens_timeout_s=0.3)
+        events = ask(model)
+        assert await anext(events) == Delta("token", "At")
+        await asyncio.sleep(0.4)
+        assert await anext(events) == Delta("token", " sea")
+        await events.aclose()
+        await model.close()
 
 
 async def test_a_busy_server_is_asked_again_before_the_answer_begins() -> None:
