@@ -21,7 +21,8 @@ import pytest
 
 from loreline.embedded.child import LEASH
 from loreline.embedded.directory import DataDirectory
-from loreline.embedded.nats import EmbeddedNats, NatsUser
+from loreline.embedded.nats import EmbeddedNats
+from loreline.embedded.nats_config import NatsUser
 from loreline.embedded.placement import NOBODY, is_reachable, place_binaries
 from loreline.embedded.postgres import EmbeddedPostgres
 from loreline.embedded.supervise import Backoff, Supervisor
@@ -266,7 +267,8 @@ PARENT = """
     import asyncio, json, sys
     from pathlib import Path
     from loreline.embedded.directory import DataDirectory
-    from loreline.embedded.nats import EmbeddedNats, NatsUser
+    from loreline.embedded.nats import EmbeddedNats
+    from loreline.embedded.nats_config import NatsUser
     from loreline.embedded.postgres import EmbeddedPostgres
     from loreline.embedded.runtime import Runtime
 

