@@ -16,6 +16,9 @@ from loreline.embedded.nats_config import NatsGuest, NatsUser, configuration
 from loreline.schemas.errors import ServerFailed
 
 
+__all__ = ["EmbeddedNats", "NatsGuest", "NatsUser", "server_binary"]
+
+
 class EmbeddedNats:
     """One nats-server child; `start` and `stop` may be called again and again, the ports stay.
 
