@@ -1,0 +1,251 @@
+/** The evidence beside an answer: one card a passage, with why it stands where it stands. */
+
+import { fill, h } from './dom.js';
+import { excerpt, findQuotes, marked } from './highlight.js';
+import { whereabouts } from './passages.js';
+
+/** @typedef {import('./passages.js').Passage} Passage */
+/** @typedef {import('./passages.js').Citation} Citation */
+
+/** Cards shown at once; the cited ones always show. */
+const SHOWN_AT_FIRST = 4;
+
+/** `<lore-evidence>`: the passages of one turn. */
+export class Evidence extends HTMLElement {
+  /** @type {Passage[]} */
+  #passages = [];
+  /** @type {Citation[]} */
+  #citations = [];
+  /** @type {Map<number, Card>} */
+  #cards = new Map();
+  #all = false;
+
+  /**
+   * Shows passages, best first.
+   *
+   * @param {Passage[]} passages
+   */
+  setPassages(passages) {
+    this.#passages = passages;
+    this.#citations = [];
+    this.#draw();
+  }
+
+  /**
+   * Marks which passages the answer cites and what it quotes from them.
+   *
+   * @param {Citation[]} citations
+   */
+  setCitations(citations) {
+    this.#citations = citations;
+    this.#draw();
+  }
+
+  /**
+   * The passage a mark names.
+   *
+   * @param {number} rank
+   * @returns {Passage | undefined}
+   */
+  passage(rank) {
+    return this.#passages.find((passage) => passage.rank === rank);
+  }
+
+  /**
+   * Brings a passage's card into view, lights it up and moves the focus there; Escape brings the focus back.
+   *
+   * @param {number} rank
+   * @param {HTMLElement} from where the focus returns to
+   */
+  show(rank, from) {
+    if (!this.#cards.has(rank)) {
+      this.#all = true;
+      this.#draw();
+    }
+    this.#cards.get(rank)?.light(from);
+  }
+
+  /**
+   * Points at a card without moving anything.
+   *
+   * @param {number} rank
+   * @param {boolean} on
+   */
+  point(rank, on) {
+    this.#cards.get(rank)?.classList.toggle('pointed', on);
+  }
+
+  #draw() {
+    this.#cards.clear();
+    if (this.#passages.length === 0) {
+      fill(this, h('p', { class: 'quiet' }, 'No passage in your documents matched this question.'));
+      return;
+    }
+    const cited = new Set(this.#citations.map((citation) => citation.mark));
+    const shown = this.#passages.filter((one, n) => this.#all || n < SHOWN_AT_FIRST || cited.has(one.rank));
+    const items = shown.map((passage) => {
+      const mine = this.#citations.filter((citation) => citation.mark === passage.rank);
+      const card = new Card(passage, mine);
+      this.#cards.set(passage.rank, card);
+      return h('li', {}, card);
+    });
+    const hidden = this.#passages.length - shown.length;
+    const tally = cited.size > 0 ? `${cited.size} of ${this.#passages.length} cited` : `${this.#passages.length} found`;
+    fill(
+      this,
+      h('h3', { class: 'side-title' }, 'Evidence ', h('span', { class: 'quiet' }, tally)),
+      h('ol', { class: 'cards' }, ...items),
+      hidden > 0 &&
+        h('button', { class: 'link', type: 'button', onclick: () => this.#showAll() }, `Show ${hidden} more`),
+    );
+  }
+
+  #showAll() {
+    const first = this.#passages.find((passage) => !this.#cards.has(passage.rank));
+    this.#all = true;
+    this.#draw();
+    if (first) this.#cards.get(first.rank)?.focus();
+  }
+}
+
+/** `<lore-passage>`: one passage. */
+class Card extends HTMLElement {
+  /** @type {Passage} */
+  #passage;
+  /** @type {import('./highlight.js').Span[]} */
+  #spans;
+  /** @type {HTMLElement | null} */
+  #from = null;
+  #open = false;
+  #text = h('p', { class: 'passage-text' });
+  #more = h('div', { class: 'passage-more', hidden: true });
+  #toggle = h('button', { class: 'link', type: 'button', onclick: () => this.#flip() });
+
+  /**
+   * @param {Passage} passage
+   * @param {Citation[]} citations those that name this passage
+   */
+  constructor(passage, citations) {
+    super();
+    this.#passage = passage;
+    this.#spans = findQuotes(passage.content, citations.map((citation) => citation.quote ?? ''));
+    this.classList.add('card');
+    this.classList.toggle('cited', citations.length > 0);
+    this.tabIndex = -1;
+    this.setAttribute('role', 'group');
+    this.setAttribute('aria-label', `Passage ${passage.rank}, ${whereabouts(passage)}`);
+    this.addEventListener('keydown', (event) => this.#back(event));
+    this.append(header(passage), this.#text, this.#more, h('footer', {}, arms(passage), this.#toggle));
+    fill(this.#more, ...details(passage));
+    this.#draw();
+  }
+
+  /** @param {HTMLElement} from */
+  light(from) {
+    this.#from = from;
+    this.classList.remove('lit');
+    // Reading a size makes the browser notice the class going, so that its animation starts again.
+    void this.offsetWidth;
+    this.classList.add('lit');
+    this.focus({ preventScroll: true });
+    this.scrollIntoView({ block: 'nearest' });
+  }
+
+  /** @param {KeyboardEvent} event */
+  #back(event) {
+    if (event.key !== 'Escape' || !this.#from) return;
+    event.stopPropagation();
+    this.#from.focus();
+    this.#from = null;
+  }
+
+  #flip() {
+    this.#open = !this.#open;
+    this.#draw();
+  }
+
+  #draw() {
+    const { content } = this.#passage;
+    const shown = this.#open ? /** @type {[number, number]} */ ([0, content.length]) : excerpt(content, this.#spans);
+    fill(this.#text, ...marked(content, this.#spans, shown));
+    this.#text.classList.toggle('whole', this.#open);
+    this.#more.hidden = !this.#open;
+    const whole = shown[0] === 0 && shown[1] === content.length;
+    this.#toggle.hidden = whole && !this.#open && this.#more.childElementCount === 0;
+    this.#toggle.textContent = this.#open ? 'Less' : whole ? 'More about it' : 'Full text';
+    this.#toggle.setAttribute('aria-expanded', String(this.#open));
+    const label = `${this.#toggle.textContent}, passage ${this.#passage.rank}`;
+    this.#toggle.setAttribute('aria-label', label);
+  }
+}
+
+/** @param {Passage} passage */
+function header(passage) {
+  return h(
+    'header',
+    {},
+    h('span', { class: 'rank', 'aria-hidden': 'true' }, passage.rank),
+    h(
+      'div',
+      {},
+      h('span', { class: 'file', title: passage.path }, passage.fileName),
+      passage.page !== null && h('span', { class: 'page' }, `p. ${passage.page}`),
+    ),
+    passage.headings.length > 0 && h('span', { class: 'headings' }, passage.headings.join(' › ')),
+  );
+}
+
+/**
+ * What opens under the text.
+ *
+ * @param {Passage} passage
+ */
+function details(passage) {
+  const rows = [];
+  if (passage.context) rows.push(h('p', {}, h('b', {}, 'Context '), passage.context));
+  if (passage.path && passage.path !== passage.fileName) rows.push(h('p', {}, h('b', {}, 'File '), passage.path));
+  if (passage.read) rows.push(h('p', {}, 'Read from an image; letters may be misread.'));
+  return rows;
+}
+
+/** @param {Passage} passage */
+function arms({ trace, score }) {
+  const places = [
+    place('semantic', trace.semantic_rank, trace.semantic_score, 'By meaning: rank and cosine similarity'),
+    place('bm25', trace.bm25_rank, trace.bm25_score, 'By words: rank and BM25 score'),
+    place('fused', trace.fused_rank, trace.fused_score ?? score, 'Both lists fused: rank and score'),
+    place('rerank', moved(trace.rerank_delta), trace.rerank_score, 'Places moved by reranking, and its score'),
+  ];
+  return h('dl', { class: 'arms' }, ...places.filter((one) => one !== null));
+}
+
+/**
+ * @param {string} name
+ * @param {number | string | null | undefined} rank
+ * @param {number | null | undefined} score
+ * @param {string} title
+ */
+function place(name, rank, score, title) {
+  if (rank === null || rank === undefined) return null;
+  const at = typeof rank === 'number' ? `#${rank}` : rank;
+  return h(
+    'div',
+    { title },
+    h('dt', {}, name),
+    h('dd', {}, at, typeof score === 'number' && h('span', { class: 'score' }, short(score))),
+  );
+}
+
+/** @param {number | null | undefined} delta */
+function moved(delta) {
+  if (delta === null || delta === undefined) return null;
+  return delta > 0 ? `+${delta}` : delta < 0 ? `−${-delta}` : '±0';
+}
+
+/** @param {number} score three significant digits are enough to compare two */
+function short(score) {
+  return ` ${Number(score.toPrecision(3))}`;
+}
+
+customElements.define('lore-evidence', Evidence);
+customElements.define('lore-passage', Card);
