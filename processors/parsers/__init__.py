@@ -15,7 +15,7 @@ from loreline.schemas.records import ParsedDocument
 MAX_BYTES = 256 * 1024 * 1024
 
 
-class Reader(Protocol):
+class ReadFunction(Protocol):
     """Reads one family of formats."""
 
     def __call__(self, data: bytes, *, suffix: str) -> ParsedDocument:
@@ -31,7 +31,7 @@ class Parser(NamedTuple):
     """A family of formats: the endings its files have (lower case, with the dot) and its reader."""
 
     suffixes: tuple[str, ...]
-    read: Reader
+    read: ReadFunction
 
 
 def _text(data: bytes, *, suffix: str) -> ParsedDocument:
@@ -105,4 +105,4 @@ def read(data: bytes, *, suffix: str) -> ParsedDocument:
     return PARSERS[sniff(data, named)].read(data, suffix=suffix.lower())
 
 
-__all__ = ["PARSERS", "Kind", "Parser", "Reader", "kind_by_suffix", "read", "sniff"]
+__all__ = ["PARSERS", "Kind", "Parser", "ReadFunction", "kind_by_suffix", "read", "sniff"]

@@ -23,7 +23,7 @@ _NICENESS = 10
 Outcome = tuple[Literal["parsed"], ParsedDocument] | tuple[Literal["failed"], str, str]
 
 
-class IsolatedReader:
+class Reader:
     """Reads documents in worker processes with limits on time and memory; for use from asyncio.
 
     Workers start with the first document and are replaced after `max_tasks` documents, after a crash and
@@ -43,6 +43,7 @@ class IsolatedReader:
         self._memory_bytes = memory_bytes
         self._max_tasks = max_tasks
         self._pool: Any = None
+        self._pending: set[asyncio.Future[Outcome]] = set()
         self._closed = False
 
     async def read(self, data: bytes, *, suffix: str) -> ParsedDocument:
@@ -52,9 +53,11 @@ class IsolatedReader:
             DocumentError: what the reader found wrong, or `parse_timeout`, `parse_memory`, `parse_crashed`.
             DependencyDown: the reader is closed; the document is not at fault.
         """
-        future = asyncio.wrap_future(self._schedule(data, suffix))
+        future: asyncio.Future[Outcome] = asyncio.wrap_future(self._schedule(data, suffix))
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
         try:
-            outcome: Outcome = await future
+            outcome = await future
         except FutureTimeout as error:
             raise DocumentError(
                 "parse_timeout",
@@ -76,6 +79,9 @@ class IsolatedReader:
         """Stop the workers at once; documents being read raise DependencyDown. May be called twice."""
         self._closed = True
         pool, self._pool = self._pool, None
+        # A stopped pool never resolves what was running.
+        for future in list(self._pending):
+            future.cancel()
         if pool is not None:
             await asyncio.to_thread(_stop, pool)
 
