@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import regex
 
-from loreline.processors.chat.sentences import Sentence
+from loreline.processors.chat.sentences import Sentence, starts_line
 
 MAX_LEAD_CHARS = 300
 """Of a sentence brought along because the picked one opens with a pronoun."""
@@ -81,26 +81,23 @@ def render(exact: str, *, mark: int) -> str:
 
     Lists keep their lines. Signs that Markdown or a reader of marks would act on are escaped.
     """
-    lines = [_SPACE.sub(" ", line).strip() for line in _display_lines(exact)]
-    return "\n".join(_escape(line) for line in lines) + f" [{mark}]"
+    lines = _display_lines(exact)
+    shown = _escape(lines[0])
+    for line in lines[1:]:
+        shown += ("\n" if _ITEM_MARK.match(line) else "  \n") + _escape(line)
+    return f"{shown} [{mark}]"
 
 
 def _display_lines(exact: str) -> list[str]:
     """One line a list item, table row or field; lines that merely wrapped stay together."""
-    from_lines: list[str] = []
-    for line in exact.splitlines():
-        stripped = line.strip()
-        if not stripped:
-            continue
-        if from_lines and not _starts_line(stripped):
-            from_lines[-1] += " " + stripped
-        else:
-            from_lines.append(stripped)
-    return from_lines
-
-
-def _starts_line(line: str) -> bool:
-    return bool(_ITEM_MARK.match(line) or regex.match(r"\(?\d{1,3}[.)]\s", line))
+    found: list[str] = []
+    for raw in exact.splitlines():
+        line = _SPACE.sub(" ", raw).strip()
+        if found and line and not starts_line(line):
+            found[-1] += " " + line
+        elif line:
+            found.append(line)
+    return found
 
 
 def _escape(line: str) -> str:

@@ -1,18 +1,18 @@
 """Cuts a passage into sentences with exact offsets, in many scripts, without a model.
 
-Lines come first: a list item, a table row, a heading, a `Key: value` field stands alone, and a line
-that merely wraps is joined to the next. Inside such a run the terminators of the script decide.
+Lines come first: a list item, a table row, a heading, a record of `Key: value` lines stands alone, and a
+line that merely wraps is joined to the next. Inside such a run the terminators of the script decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import regex
 
-Kind = Literal["sentence", "item", "row", "heading", "field", "ornament"]
+Kind = Literal["sentence", "item", "row", "heading", "record", "ornament"]
 
 MAX_SENTENCE_CHARS = 480
 """Longer runs (Thai, code, a legal clause) are cut at a space: a quotation should fit in a glance."""
@@ -30,7 +30,8 @@ class Sentence:
     """`content[start:end]`, half open, in code points, without outer white space.
 
     Attributes:
-        kind: `sentence` for running text; `ornament` for rules and underlines, never worth quoting.
+        kind: `sentence` for running text; `record` for lines of `Key: value` that belong together;
+            `ornament` for rules and underlines, never worth quoting.
     """
 
     start: int
@@ -94,32 +95,38 @@ def split_sentences(content: str) -> tuple[Sentence, ...]:
     """
     found: list[Sentence] = []
     for start, end, kind in _runs(content):
-        if kind == "ornament" or kind == "heading":
-            found.append(Sentence(start, end, kind))
-            continue
-        for a, b in _stops(content, start, end):
+        whole = kind in ("ornament", "heading", "record")
+        for a, b in [(start, end)] if whole else _stops(content, start, end):
             found.extend(Sentence(x, y, kind) for x, y in _fold(content, a, b))
     return tuple(found)
+
+
+def starts_line(text: str) -> bool:
+    """Whether a line of a quotation keeps its own line when it is shown."""
+    return _line_kind(text) is not None
 
 
 def _runs(content: str) -> Iterator[tuple[int, int, Kind]]:
     """Yields runs of joined lines as (start, end, kind), trimmed, none empty."""
     for paragraph in _paragraphs(content):
         widest = max(len(line.text) for line in paragraph)
-        first = last = paragraph[0]
+        run = [paragraph[0]]
         for line in paragraph[1:]:
-            if _breaks(last, line, first.kind, widest=widest):
-                yield first.start, last.end, _run_kind(first, last, underlined=line.kind == "ornament")
-                first = line
-            last = line
-        yield first.start, last.end, _run_kind(first, last, underlined=False)
+            if _breaks(run, line, widest=widest):
+                yield run[0].start, run[-1].end, _run_kind(run, underlined=line.kind == "ornament")
+                run = []
+            run.append(line)
+        yield run[0].start, run[-1].end, _run_kind(run, underlined=False)
 
 
-def _run_kind(first: _Line, last: _Line, *, underlined: bool) -> Kind:
+def _run_kind(run: Sequence[_Line], *, underlined: bool) -> Kind:
     """The kind of a run; a short unpunctuated line that stands alone is a heading."""
+    first = run[0]
+    if first.kind == "record":
+        return "record" if sum(line.kind == "record" for line in run) > 1 else "sentence"
     if first.kind is not None:
         return first.kind
-    if first is not last or (len(first.text) > MAX_HEADING_CHARS and not underlined):
+    if len(run) > 1 or (len(first.text) > MAX_HEADING_CHARS and not underlined):
         return "sentence"
     return "heading" if underlined or not _PUNCTUATED.search(first.text) else "sentence"
 
@@ -152,13 +159,16 @@ def _line_kind(text: str) -> Kind | None:
     if _ROW.fullmatch(text):
         return "row"
     if _FIELD.match(text) and len(text) <= 200:
-        return "field"
+        return "record"
     return None
 
 
-def _breaks(last: _Line, line: _Line, kind: Kind | None, *, widest: int) -> bool:
-    """Whether the line end between `last` and `line` also ends a run of `kind`."""
-    if line.kind == "field" and last.kind is None and kind != "field":
+def _breaks(run: Sequence[_Line], line: _Line, *, widest: int) -> bool:
+    """Whether the line end before `line` also ends the run."""
+    first, last = run[0], run[-1]
+    if first.kind == "record" and line.kind in ("record", None):
+        return line.end - first.start > MAX_SENTENCE_CHARS
+    if line.kind == "record" and first.kind is None:
         return _ends_on_purpose(last, line, widest=widest)
     if line.kind is not None or last.kind in ("heading", "ornament", "row"):
         return True
