@@ -15,7 +15,6 @@ from loreline.embedded.files import write_private
 from loreline.embedded.nats_config import NatsGuest, NatsUser, configuration
 from loreline.schemas.errors import ServerFailed
 
-
 __all__ = ["EmbeddedNats", "NatsGuest", "NatsUser", "server_binary"]
 
 
