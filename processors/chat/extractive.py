@@ -18,7 +18,7 @@ from loreline.processors.chat.questions import (
     content_terms,
     languages,
 )
-from loreline.processors.chat.quotes import join_quotes, render, widen
+from loreline.processors.chat.quotes import below, join_quotes, render, widen
 from loreline.processors.chat.sentences import Sentence, split_sentences
 from loreline.schemas.ports import Embedder
 from loreline.schemas.records import Citation, RetrievedChunk
@@ -65,11 +65,11 @@ class Tuning:
     rank: float = 1.5
     similarity: float = 28.0
     fragment: float = 1.0
-    margin: float = 3.5
+    margin: float = 3.0
     cosine_floor: float = 0.8
     evidence_support: float = 1.6
     evidence_cosine: float = 10.0
-    evidence: float = 0.85
+    evidence: float = 0.9
     foreign_cosine: float = 0.795
 
 
@@ -165,7 +165,7 @@ def gather(
         titles = stems.of(f"{passage.metadata.file_name} {passage.metadata.heading_path or ''}")
         support = cover.of(titles.union(*held[index]))
         for place, sentence in enumerate(pool):
-            if sentence.kind == "ornament":
+            if sentence.kind == "ornament" or (sentence.kind == "heading" and below(pool, place) == place):
                 continue
             text = passage.content[sentence.start : sentence.end]
             around = titles.union(*held[index][max(0, place - 1) : place + 2])
@@ -224,7 +224,7 @@ def choose(ranked: Sequence[Candidate], *, max_sentences: int, tuning: Tuning = 
 def compose(
     picked: Sequence[Candidate], passages: Sequence[RetrievedChunk], *, pools: Sequence[Sequence[Sentence]]
 ) -> ExtractiveAnswer:
-    """Lays the picked sentences out, passage by passage, each passage in reading order."""
+    """Lays the picked sentences out, best first, neighbours joined."""
     quotes = [
         widen(passages[c.passage].content, pools[c.passage], passage=c.passage, place=c.place) for c in picked
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import regex
@@ -40,40 +40,57 @@ class Quote:
 
 
 def widen(content: str, sentences: Sequence[Sentence], *, passage: int, place: int) -> Quote:
-    """The quotation of one sentence, with the sentence before or the list after it where it needs them."""
+    """The quotation of one sentence, with the sentence before or the list after it where it needs them.
+
+    For a heading it is what stands below: a heading answers by its section.
+    """
     first = last = place
     text = content[sentences[place].start : sentences[place].end]
-    if place > 0 and _LEANS.match(text):
+    if sentences[place].kind == "heading":
+        first = last = below(sentences, place)
+        if sentences[first].kind == "item":
+            last = _list_end(sentences, first)
+    elif text.endswith((":", "：")):
+        last = _list_end(sentences, place)
+    if first == place and place > 0 and _LEANS.match(text):
         lead = sentences[place - 1]
         if lead.kind == "sentence" and lead.end - lead.start <= MAX_LEAD_CHARS:
             first = place - 1
-    if text.endswith((":", "：")):
-        while (
-            last + 1 < len(sentences) and sentences[last + 1].kind == "item" and last - place < MAX_LIST_ITEMS
-        ):
-            last += 1
     return Quote(passage, first, last, sentences[first].start, sentences[last].end)
 
 
-def join_quotes(quotes: Iterable[Quote], *, pools: Sequence[Sequence[Sentence]]) -> list[Quote]:
-    """Quotations by passage in the order passages first appear, in reading order, neighbours joined."""
-    by_passage: dict[int, list[Quote]] = {}
-    for quote in quotes:
-        by_passage.setdefault(quote.passage, []).append(quote)
-    joined: list[Quote] = []
-    for passage, found in by_passage.items():
-        run: Quote | None = None
-        for quote in sorted(found, key=lambda each: (each.first, each.last)):
-            if run is not None and quote.first <= run.last + 1:
-                last = max(run.last, quote.last)
-                run = Quote(passage, run.first, last, run.start, pools[passage][last].end)
-                continue
-            if run is not None:
-                joined.append(run)
-            run = quote
-        if run is not None:
-            joined.append(run)
-    return joined
+def below(sentences: Sequence[Sentence], place: int) -> int:
+    """The place of what a heading at `place` stands over; `place` itself when nothing follows."""
+    after = place + 1
+    while after < len(sentences) and sentences[after].kind == "ornament":
+        after += 1
+    return after if after < len(sentences) and sentences[after].kind != "heading" else place
+
+
+def _list_end(sentences: Sequence[Sentence], place: int) -> int:
+    """The place of the last item of the list that goes on after `place`."""
+    last = place
+    while last + 1 < len(sentences) and sentences[last + 1].kind == "item" and last - place < MAX_LIST_ITEMS:
+        last += 1
+    return last
+
+
+def join_quotes(quotes: Sequence[Quote], *, pools: Sequence[Sequence[Sentence]]) -> list[Quote]:
+    """Neighbouring quotations as one, each standing where the better of them stood.
+
+    quotes: best first. pools: the sentences of each passage.
+    """
+    runs: list[tuple[int, Quote]] = []
+    in_reading_order = sorted(enumerate(quotes), key=lambda each: (each[1].passage, each[1].first, each[0]))
+    for place, quote in in_reading_order:
+        if runs and runs[-1][1].passage == quote.passage and quote.first <= runs[-1][1].last + 1:
+            best, run = runs.pop()
+            last = max(run.last, quote.last)
+            joined = Quote(run.passage, run.first, last, run.start, pools[run.passage][last].end)
+            runs.append((min(best, place), joined))
+        else:
+            runs.append((place, quote))
+    return [run for _, run in sorted(runs, key=lambda each: each[0])]
 
 
 def render(exact: str, *, mark: int) -> str:
