@@ -109,6 +109,9 @@ def _words_for(shape: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
         return "one of " + ", ".join(str(choice) for choice in shape["enum"])
     if shape.get("type") == "array":
         return f"list of {_words_for(shape.get('items', {}), schema)}"
+    if isinstance(values := shape.get("additionalProperties"), dict):
+        keys = _words_for(shape.get("propertyNames", {"type": "string"}), schema)
+        return f"map of {keys} to {_words_for(values, schema)}"
     if shape.get("type") == "object" and "properties" in shape:
         return "(" + ", ".join(shape["properties"]) + ")"
     if "pattern" in shape:
