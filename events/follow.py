@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -53,7 +53,7 @@ class Follower:
         self._consumer_seq = 0
         self._pending = 0
 
-    async def batches(self) -> AsyncIterator[list[StoredWire]]:
+    async def batches(self) -> AsyncGenerator[list[StoredWire], None]:
         """Batches in order, an empty one whenever the end of the log is reached; for ever."""
         while True:
             try:
@@ -62,7 +62,7 @@ class Follower:
             except (DependencyDown, nats.errors.Error, TimeoutError, OSError):
                 await asyncio.sleep(0.2)
 
-    async def _read(self) -> AsyncIterator[list[StoredWire]]:
+    async def _read(self) -> AsyncGenerator[list[StoredWire], None]:
         """Read with one consumer until it must be made again."""
         info = await self._info()
         self._check(info)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
@@ -103,7 +103,7 @@ class JetStreamLog:
 
     def follow(
         self, *, after_seq: int, filters: Sequence[str] = (), name: str | None = None
-    ) -> AsyncIterator[list[StoredWire]]:
+    ) -> AsyncGenerator[list[StoredWire], None]:
         """Events after a sequence, for ever; see EventLog."""
         return Follower(self._nats, self.info, after_seq=after_seq, filters=filters, name=name).batches()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,7 +75,7 @@ class EventLog(Protocol):
 
     def follow(
         self, *, after_seq: int, filters: Sequence[str] = (), name: str | None = None
-    ) -> AsyncIterator[list[StoredWire]]:
+    ) -> AsyncGenerator[list[StoredWire], None]:
         """Events after a sequence in order, in batches as they come, for ever.
 
         An empty batch means: nothing newer at this moment. Unfiltered, a missing sequence raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from loreline.events.envelope import StoredWire
 from loreline.events.log import Group, LogInfo
@@ -85,7 +85,7 @@ class MemoryLog:
 
     async def follow(
         self, *, after_seq: int, filters: Sequence[str] = (), name: str | None = None
-    ) -> AsyncIterator[list[StoredWire]]:
+    ) -> AsyncGenerator[list[StoredWire], None]:
         """Events after a sequence, for ever; see EventLog."""
         if after_seq > len(self._events):
             raise LogRolledBack(

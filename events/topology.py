@@ -122,17 +122,50 @@ def app_permissions() -> Permissions:
     )
 
 
-def subscriber_permissions(consumers: Sequence[str] = SUBSCRIBER_CONSUMERS) -> Permissions:
-    """An outside subscriber creates, pulls, acks and deletes its own consumers, and nothing more."""
-    publish = [f"$JS.API.STREAM.INFO.{STREAM}"]
+@dataclass(frozen=True)
+class Service:
+    """A request subject of the log's account that subscribers may use from their own account.
+
+    Attributes:
+        subject: the subject in the log's account.
+        known_as: its name in the subscribers' account.
+        streamed: whether one request may get several answers.
+    """
+
+    subject: str
+    known_as: str
+    streamed: bool = False
+
+
+SUBSCRIBER_ACCOUNT = "SUBSCRIBERS"
+"""Outside subscribers live in an account of their own: a reply subject chosen there never reaches the log,
+while in the log's account it would let a reader have the server write to `lore.>`."""
+
+SUBSCRIBER_API = "lorejs"
+"""The prefix under which subscribers find the JetStream API; clients take it as their API prefix."""
+
+
+def subscriber_services(consumers: Sequence[str] = SUBSCRIBER_CONSUMERS) -> tuple[Service, ...]:
+    """What a subscriber may ask: create, pull, ack and delete its own consumers, and nothing more."""
+    services = [_api(f"STREAM.INFO.{STREAM}")]
     for name in consumers:
-        publish += [
-            f"$JS.API.CONSUMER.CREATE.{STREAM}.{name}",
-            f"$JS.API.CONSUMER.CREATE.{STREAM}.{name}.>",
-            f"$JS.API.CONSUMER.DURABLE.CREATE.{STREAM}.{name}",
-            f"$JS.API.CONSUMER.INFO.{STREAM}.{name}",
-            f"$JS.API.CONSUMER.DELETE.{STREAM}.{name}",
-            f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{name}",
-            f"$JS.ACK.{STREAM}.{name}.>",
+        services += [
+            _api(f"CONSUMER.CREATE.{STREAM}.{name}"),
+            _api(f"CONSUMER.CREATE.{STREAM}.{name}.>"),
+            _api(f"CONSUMER.DURABLE.CREATE.{STREAM}.{name}"),
+            _api(f"CONSUMER.INFO.{STREAM}.{name}"),
+            _api(f"CONSUMER.DELETE.{STREAM}.{name}"),
+            _api(f"CONSUMER.MSG.NEXT.{STREAM}.{name}", streamed=True),
+            Service(f"$JS.ACK.{STREAM}.{name}.>", f"$JS.ACK.{STREAM}.{name}.>"),
         ]
-    return Permissions(publish_allow=tuple(publish), subscribe_allow=("_INBOX.>",))
+    return tuple(services)
+
+
+def subscriber_permissions(consumers: Sequence[str] = SUBSCRIBER_CONSUMERS) -> Permissions:
+    """A subscriber publishes to those services alone, and hears its own inboxes alone."""
+    names = tuple(service.known_as for service in subscriber_services(consumers))
+    return Permissions(publish_allow=names, subscribe_allow=("_INBOX.>",))
+
+
+def _api(subject: str, *, streamed: bool = False) -> Service:
+    return Service(f"$JS.API.{subject}", f"{SUBSCRIBER_API}.{subject}", streamed)

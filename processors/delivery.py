@@ -169,7 +169,7 @@ class StageRunner:
         event = await self._event(delivery)
         if event is None:
             return
-        for command in await self._stage.run(event):
+        for command in await self._stage.run(event, delivery.attempt):
             await self._appender.execute(command)
 
     async def _event(self, delivery: Delivery) -> Stored[Payload] | None:

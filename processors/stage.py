@@ -12,7 +12,8 @@ from loreline.events.topology import StageConsumer
 from loreline.schemas.events.payload import Payload
 
 Commands = Sequence[Command[Any]]
-StageFunction = Callable[[Stored[Payload]], Awaitable[Commands]]
+StageFunction = Callable[[Stored[Payload], int], Awaitable[Commands]]
+"""From an event, and which delivery of it this is, to the decisions it leads to."""
 
 RELEASED = "lore.app.deadletter.*.released"
 """A released parked event goes to every stage; only the one that parked it works on it."""
@@ -25,9 +26,9 @@ class Stage:
     Attributes:
         name: also the durable's name and the actor of what it appends.
         subjects: the events it is handed.
-        run: works on one event and returns the decisions to append. It may raise DependencyDown
-            (waits, never counts), DocumentError is its own to turn into an event, and anything else
-            is a failure that is tried again and parked in the end.
+        run: works on one event (and its delivery's number, from 1) and returns the decisions to
+            append. It may raise DependencyDown (waits, never counts), DocumentError is its own to
+            turn into an event, and anything else is a failure, tried again and parked in the end.
         parallelism: events in work at once.
     """
 

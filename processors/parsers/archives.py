@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 import zlib
+from collections.abc import Callable
 
 from loreline.schemas.errors import DocumentError
 
@@ -15,7 +15,6 @@ MAX_MEMBERS = 20_000
 MAX_RATIO = 300
 # A small member may be very regular without being a bomb: styles in office files reach 100 to 1.
 _RATIO_APPLIES_FROM_BYTES = 16 * 1024 * 1024
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 
 
 def member_names(data: bytes) -> frozenset[str]:
@@ -74,21 +73,20 @@ def read_member(data: bytes, name: str, *, limit_bytes: int) -> bytes:
     return content
 
 
-def without_comments(data: bytes, prefix: str) -> bytes:
-    """Return the container with XML comments taken out of the `.xml` members under `prefix`.
+def rewritten(data: bytes, edit: Callable[[str, bytes], bytes]) -> bytes:
+    """Return a copy of the container with each member's bytes as `edit(name, bytes)` returns them.
 
-    Some readers of office formats take a comment for an element. Unchanged if there are none.
+    Raises:
+        DocumentError: `corrupt` if a member cannot be unpacked.
     """
-    with _opened(data) as archive:
-        names = [n for n in archive.namelist() if n.startswith(prefix) and n.endswith(".xml")]
-        changed = {n: xml for n in names if b"<!--" in (xml := archive.read(n))}
-        if not changed:
-            return data
-        target = io.BytesIO()
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
-            for name in dict.fromkeys(archive.namelist()):
-                content = changed.get(name)
-                copy.writestr(name, archive.read(name) if content is None else _COMMENT.sub(b"", content))
+    target = io.BytesIO()
+    with _opened(data) as archive, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
+        for name in dict.fromkeys(archive.namelist()):
+            try:
+                content = archive.read(name)
+            except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
+                raise _corrupt() from error
+            copy.writestr(name, edit(name, content))
     return target.getvalue()
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from loreline.processors.parsers.archives import check_container, read_member, without_comments
+from loreline.processors.parsers.archives import check_container, read_member, rewritten
 from loreline.processors.parsers.assembly import Assembly, Kind
+from loreline.processors.parsers.office_markup import plainer
 from loreline.schemas.errors import DocumentError
 from loreline.schemas.records import ParsedDocument
 
@@ -47,7 +48,7 @@ def _converted(data: bytes) -> tuple[Any, str]:
     from docling.exceptions import ConversionError
 
     converter = DocumentConverter(allowed_formats=[InputFormat.DOCX])
-    source = DocumentStream(name="document.docx", stream=io.BytesIO(without_comments(data, "word/")))
+    source = DocumentStream(name="document.docx", stream=io.BytesIO(rewritten(data, plainer)))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,0 +1,1 @@
+"""Chat: from a question to an answer whose every mark was checked."""

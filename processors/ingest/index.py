@@ -1,0 +1,153 @@
+"""Situate and embed: a blurb that says where each chunk stands, and a vector for chunk and blurb together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from loreline.events.envelope import Stored
+from loreline.processors.ingest.blurbs import structural_blurbs
+from loreline.processors.ingest.ports import IngestPorts
+from loreline.processors.ingest.profiles import STRUCTURAL, uses
+from loreline.processors.ingest.settle import advance, expected, failed, settle
+from loreline.processors.stage import Commands, Stage
+from loreline.projectors.materialize import (
+    contextualize,
+    decode_blurbs,
+    decode_chunks,
+    decode_matrix,
+    encode_blurbs,
+    encode_matrix,
+)
+from loreline.schemas.errors import DocumentError
+from loreline.schemas.events import file
+from loreline.schemas.events.payload import Payload
+from loreline.schemas.ids import content_hash_of, owner_of
+from loreline.schemas.ports import Vectors
+from loreline.schemas.records import ParsedDocument
+
+EMBED_BATCH = 16
+
+
+def situate(ports: IngestPorts) -> Stage:
+    """The stage: chunked in; situated out."""
+
+    async def run(event: Stored[Payload], _attempt: int) -> Commands:
+        payload = event.event.payload
+        if not isinstance(payload, file.FileChunked) or not await expected(ports, event, payload, "chunked"):
+            return []
+        started = ports.seconds()
+        contextualizer = (await ports.profile(payload.profile)).settings["CONTEXTUALIZER"]
+        owner = owner_of(event.event.aggregate)
+
+        async def make() -> bytes:
+            chunks = decode_chunks(await ports.blobs.get(owner, payload.chunks))
+            if contextualizer != STRUCTURAL:
+                return encode_blurbs([None] * len(chunks))
+            document = ParsedDocument.model_validate_json(await ports.blobs.get(owner, payload.parsed))
+            return encode_blurbs(
+                structural_blurbs(chunks, path=payload.private.relative_path, title=document.title)
+            )
+
+        inputs = {
+            "chunks": payload.chunks,
+            "parsed": payload.parsed,
+            "path": PurePosixPath(payload.private.relative_path).name,
+            "contextualizer": contextualizer,
+        }
+        made = await ports.recordings.once(owner, "situate", inputs=inputs, make=make, force=payload.force)
+        situated = file.FileSituated(
+            version=payload.version,
+            profile=payload.profile,
+            run=payload.run,
+            chunked_seq=event.seq,
+            chunks=payload.chunks,
+            blurbs=made.address,
+            n_chunks=payload.n_chunks,
+            seconds=round(ports.seconds() - started, 6),
+            reused=made.reused,
+            force=payload.force,
+            private=payload.private,
+        )
+        return [advance(event, payload, "situate", at="chunked", payload=situated)]
+
+    return Stage("situate", ("lore.rag.file.*.chunked",), run, parallelism=8)
+
+
+def embed(ports: IngestPorts) -> Stage:
+    """The stage: situated in; embedded out, the version's end."""
+
+    async def run(event: Stored[Payload], _attempt: int) -> Commands:
+        payload = event.event.payload
+        if not isinstance(payload, file.FileSituated) or not await expected(
+            ports, event, payload, "situated"
+        ):
+            return []
+        started = ports.seconds()
+        profile = await ports.profile(payload.profile)
+        if not uses(profile, ports.embedder.identity):
+            error = DocumentError(
+                "embedder_mismatch",
+                "the profile's vectors come from another embedder than the one that runs; "
+                "start with that embedder, or ingest with reingest",
+            )
+            return [settle(event, payload, "embed", at="situated", payload=failed(payload, "embed", error))]
+        owner = owner_of(event.event.aggregate)
+        chunks = decode_chunks(await ports.blobs.get(owner, payload.chunks))
+        blurbs = decode_blurbs(await ports.blobs.get(owner, payload.blurbs))
+        texts = [contextualize(each.content, blurb) for each, blurb in zip(chunks, blurbs, strict=True)]
+        vectors, calls = await _embed(ports, owner, payload, texts)
+        address = await ports.blobs.put(owner, encode_matrix(vectors))
+        embedded = file.FileEmbedded(
+            version=payload.version,
+            profile=payload.profile,
+            run=payload.run,
+            chunked_seq=payload.chunked_seq,
+            chunks=payload.chunks,
+            blurbs=payload.blurbs,
+            vectors=address,
+            n_chunks=len(chunks),
+            extractions=dict(Counter(each.extraction for each in chunks)),
+            dim=profile.dim,
+            calls=calls,
+            seconds=round(ports.seconds() - started, 6),
+            reused=calls == 0,
+            private=payload.private,
+        )
+        return [settle(event, payload, "embed", at="situated", payload=embedded)]
+
+    return Stage("embed", ("lore.rag.file.*.situated",), run, parallelism=2)
+
+
+async def _embed(
+    ports: IngestPorts, owner: str, payload: file.FileSituated, texts: Sequence[str]
+) -> tuple[Vectors, int]:
+    """(`(len(texts), dim)` unit vectors, model calls made). Each batch is a recording of its own."""
+    identity, dim = ports.embedder.identity, ports.embedder.dim
+    parts: list[Vectors] = []
+    calls = 0
+    for start in range(0, len(texts), EMBED_BATCH):
+        batch = list(texts[start : start + EMBED_BATCH])
+
+        async def make(batch: list[str] = batch) -> bytes:
+            return encode_matrix(await ports.embedder.embed_passages(batch))
+
+        inputs = {
+            "model": [identity.backend, identity.name, identity.fingerprint],
+            "texts": [content_hash_of(text.encode("utf-8", "surrogatepass")) for text in batch],
+        }
+        made = await ports.recordings.once(owner, "embed", inputs=inputs, make=make, force=payload.force)
+        calls += not made.reused
+        parts.append(decode_matrix(made.data, dim=dim))
+        done = min(start + EMBED_BATCH, len(texts))
+        frame = {
+            "stage": "embed",
+            "file": payload.private.relative_path,
+            "current": done,
+            "total": len(texts),
+        }
+        await ports.live.publish(f"run.{payload.run}", frame)
+    return np.concatenate(parts), calls

@@ -1,0 +1,175 @@
+"""The runs reactor: closes an ingest when everything planned has come to its end.
+
+It keeps nothing of its own. It reads the log from the open operation's request, so a restart or a
+second replica comes to the same conclusion, and the same conclusion is appended once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID
+
+from loreline.events.append import Appender, Command
+from loreline.events.blobs import SealedBlobs
+from loreline.events.envelope import Codec, Stored
+from loreline.events.folds.corpus import CORPUS, CorpusState
+from loreline.events.log import EventLog
+from loreline.processors.ingest.discover import decode_plan
+from loreline.processors.ingest.profiles import activation
+from loreline.schemas.errors import DependencyDown, LogFull
+from loreline.schemas.events import app, corpus, file
+from loreline.schemas.events.payload import Payload
+from loreline.schemas.ids import APP_OWNER, RAG_CORPUS, derived_key
+
+_log = logging.getLogger(__name__)
+
+ACTOR = "stage.runs"
+FILTERS = (
+    "lore.rag.corpus.main.*",
+    "lore.rag.file.*.embedded",
+    "lore.rag.file.*.no_text",
+    "lore.rag.file.*.failed",
+    "lore.rag.file.*.deleted",
+    "lore.app.deadletter.*.parked",
+)
+
+Outcome = Literal["ingested", "no_text", "failed", "dropped"]
+
+
+@dataclass
+class Progress:
+    """How far the open run has come.
+
+    Attributes:
+        ended: what became of each file of the run, by file id.
+        plan: the files it has to wait for; None until it is known.
+        planned: the planned event.
+    """
+
+    run: UUID
+    reingest: bool
+    ended: dict[str, Outcome] = field(default_factory=dict)
+    chunks: dict[str, int] = field(default_factory=dict)
+    plan: frozenset[str] | None = None
+    planned: Stored[Payload] | None = None
+    profile: str | None = None
+
+    def take(self, stored: Stored[Payload]) -> None:
+        """One more event of the run."""
+        payload, file_id = stored.event.payload, stored.event.aggregate.id
+        match payload:
+            case file.FileEmbedded() if payload.run == self.run:
+                self.ended[file_id], self.chunks[file_id] = "ingested", payload.n_chunks
+            case file.FileNoText() if payload.run == self.run:
+                self.ended[file_id] = "no_text"
+            case file.FileFailed() if payload.run == self.run:
+                self.ended[file_id] = "failed"
+            case file.FileDeleted():
+                self.ended.setdefault(file_id, "dropped")
+            case app.EventParked() if stored.event.correlation == self.run:
+                self.ended.setdefault(payload.owner.removeprefix("file/"), "failed")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return self.plan is not None and self.plan <= self.ended.keys()
+
+    def completed(self) -> corpus.OperationCompleted:
+        """The event that closes the run."""
+        files = self.plan or frozenset()
+        counts = Counter(self.ended[each] for each in files)
+        return corpus.OperationCompleted(
+            run=self.run,
+            n_ingested=counts["ingested"],
+            n_no_text=counts["no_text"],
+            n_failed=counts["failed"],
+            n_dropped=counts["dropped"],
+            n_chunks=sum(self.chunks.get(each, 0) for each in files),
+        )
+
+
+class RunsReactor:
+    """Watches the log and closes runs."""
+
+    def __init__(self, log: EventLog, codec: Codec, appender: Appender, blobs: SealedBlobs) -> None:
+        self._log = log
+        self._codec = codec
+        self._appender = appender
+        self._blobs = blobs
+        self._progress: Progress | None = None
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        while True:
+            try:
+                await self._watch()
+            except (DependencyDown, LogFull) as error:
+                _log.warning("runs wait: %s", error)
+                await asyncio.sleep(0.5)
+
+    async def _watch(self) -> None:
+        self._progress = None
+        info = await self._log.info()
+        holder = (await self._appender.state(RAG_CORPUS, CORPUS)).holder
+        after_seq = info.last_seq if holder is None else min(info.last_seq, holder.seq - 1)
+        async with aclosing(self._log.follow(after_seq=after_seq, filters=FILTERS)) as batches:
+            async for batch in batches:
+                for stored in batch:
+                    await self._take(self._codec.decode(stored))
+                await self._close()
+
+    async def _take(self, stored: Stored[Payload]) -> None:
+        payload, progress = stored.event.payload, self._progress
+        match payload:
+            case corpus.OperationRequested() if payload.kind == "ingest":
+                self._progress = Progress(payload.run, payload.reingest)
+            case corpus.OperationPlanned() if progress and payload.run == progress.run:
+                plan = decode_plan(await self._blobs.get(APP_OWNER, payload.plan))
+                progress.plan = frozenset(file_id for file_id, _ in plan)
+                progress.planned, progress.profile = stored, payload.profile
+            case corpus.OperationCompleted() | corpus.OperationFailed() | corpus.OperationCancelled():
+                self._progress = None
+            case app.EventParked() if progress and payload.stage == "discover":
+                if stored.event.correlation == progress.run:
+                    await self._appender.execute(_failed(stored, progress.run, payload))
+            case _ if progress is not None:
+                progress.take(stored)
+
+    async def _close(self) -> None:
+        progress = self._progress
+        if progress is None or not progress.is_complete or progress.planned is None:
+            return
+        self._progress = None
+        causation = progress.planned.event.id
+        if progress.reingest and progress.profile:
+            await self._appender.execute(activation(progress.profile, causation=causation))
+        completed = progress.completed()
+
+        def decide(state: CorpusState) -> Sequence[Payload]:
+            holder = state.holder
+            return [completed] if holder is not None and holder.run == progress.run else []
+
+        key = derived_key(causation, "completed")
+        await self._appender.execute(
+            Command(
+                RAG_CORPUS, CORPUS, key, decide, actor=ACTOR, correlation=progress.run, causation=causation
+            )
+        )
+
+
+def _failed(stored: Stored[Payload], run: UUID, parked: app.EventParked) -> Command[CorpusState]:
+    """The corpus must not stay taken by a run whose discovery was given up."""
+    reason = corpus.Reason(reason=f"looking through the corpus folder failed: {parked.private.error}")
+    event = corpus.OperationFailed(run=run, code="discover_failed", private=reason)
+
+    def decide(state: CorpusState) -> Sequence[Payload]:
+        return [event] if state.holder is not None and state.holder.run == run else []
+
+    key = derived_key(stored.event.id, "failed")
+    return Command(RAG_CORPUS, CORPUS, key, decide, actor=ACTOR, correlation=run, causation=stored.event.id)

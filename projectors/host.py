@@ -1,0 +1,151 @@
+"""The host of the views: one runner a view, and rebuilding, verifying and switching beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from loreline.events.envelope import Codec
+from loreline.events.log import EventLog
+from loreline.projectors.rowhash import row_hash
+from loreline.projectors.runner import ViewRunner
+from loreline.projectors.store import ViewStore
+from loreline.projectors.view import Checkpoint, View
+from loreline.schemas.errors import NotFound
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A view beside one built from the beginning of the log, at the same sequence.
+
+    Attributes:
+        seconds: how long building took.
+    """
+
+    view: str
+    seq: int
+    live_hash: str
+    fresh_hash: str
+    n_rows: int
+    seconds: float
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both hold the same rows."""
+        return self.live_hash == self.fresh_hash
+
+
+class ViewHost:
+    """Feeds views, and builds them anew beside the ones that answer."""
+
+    def __init__(self, log: EventLog, codec: Codec, stores: Sequence[ViewStore]) -> None:
+        self._log = log
+        self._codec = codec
+        self._stores = {store.name: store for store in stores}
+        self._runners: dict[str, ViewRunner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._busy: dict[str, asyncio.Lock] = {store.name: asyncio.Lock() for store in stores}
+
+    @property
+    def runners(self) -> Mapping[str, ViewRunner]:
+        """The running views by name."""
+        return self._runners
+
+    async def start(self) -> None:
+        """Begin to feed every view; one whose shape is another program's is built anew first."""
+        for name, store in self._stores.items():
+            live = await store.live()
+            if live is not None and not await store.is_current(live):
+                await self._build(store, max(await store.versions()) + 1, switch=True)
+                live = await store.live()
+            self._feed(name, store.view(live or 1))
+
+    async def stop(self) -> None:
+        """Stop feeding."""
+        for name in list(self._tasks):
+            await self._pause(name)
+
+    async def wait(self, seq: int, *, views: Sequence[str], timeout_s: float) -> bool:
+        """Whether all of these views contain `seq` within the time."""
+        waits = (self._runners[name].wait(seq, timeout_s=timeout_s) for name in views)
+        return all(await asyncio.gather(*waits))
+
+    async def rebuild(self, name: str, *, switch: bool = True) -> Comparison:
+        """Build a view from the beginning beside the live one, compare, and let it answer."""
+        store = self._store(name)
+        async with self._busy[name]:
+            versions = await store.versions()
+            fresh = max(versions, default=0) + 1
+            comparison = await self._build(store, fresh, switch=switch)
+            live = await store.live()
+            for old in [each for each in versions if each != live][:-1]:
+                await store.drop(old)
+        return comparison
+
+    async def verify(self, name: str) -> Comparison:
+        """Build a view beside the live one, compare, and drop it again."""
+        store = self._store(name)
+        async with self._busy[name]:
+            fresh = max(await store.versions(), default=0) + 1
+            try:
+                return await self._build(store, fresh, switch=False)
+            finally:
+                await store.drop(fresh)
+
+    def _store(self, name: str) -> ViewStore:
+        if name not in self._stores:
+            raise NotFound("view_not_found", f"there is no view {name}; views: {', '.join(self._stores)}")
+        return self._stores[name]
+
+    async def _build(self, store: ViewStore, version: int, *, switch: bool) -> Comparison:
+        started = time.monotonic()
+        await store.drop(version)  # what an interrupted building left
+        fresh = store.view(version, bulk=True)
+        runner = ViewRunner(fresh, self._log, self._codec)
+        await runner.run_to((await self._log.info()).last_seq)
+        await fresh.finish_load()
+        async with self._paused(store.name) as live:
+            at = await self._meet(live, runner)
+            live_hash, _ = await row_hash(live.rows()) if live is not None else ("", 0)
+            fresh_hash, n_rows = await row_hash(fresh.rows())
+            if switch:
+                await store.switch(version)
+        seconds = time.monotonic() - started
+        return Comparison(store.name, at.seq, live_hash, fresh_hash, n_rows, seconds)
+
+    async def _meet(self, live: View | None, runner: ViewRunner) -> Checkpoint:
+        """Bring the live view, at rest, and the fresh one to the same sequence."""
+        if live is None:
+            return runner.at
+        target = max((await live.checkpoint()).seq, runner.at.seq)
+        catching_up = ViewRunner(live, self._log, self._codec)
+        await catching_up.run_to(target)
+        return await runner.run_to(target)
+
+    @asynccontextmanager
+    async def _paused(self, name: str) -> AsyncIterator[View | None]:
+        """The live view with nobody feeding it; whichever version answers afterwards is fed again."""
+        runner = self._runners.get(name)
+        await self._pause(name)
+        try:
+            yield runner.view if runner is not None else None
+        finally:
+            if runner is not None:
+                version = await self._stores[name].live()
+                same = version is None or version == runner.view.version
+                self._feed(name, runner.view if same else self._stores[name].view(version or 1))
+
+    def _feed(self, name: str, view: View) -> None:
+        runner = ViewRunner(view, self._log, self._codec)
+        self._runners[name] = runner
+        self._tasks[name] = asyncio.create_task(runner.run(), name=f"view-{name}")
+
+    async def _pause(self, name: str) -> None:
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task

@@ -1,0 +1,284 @@
+"""Views in PostgreSQL: their versions, pointers and checkpoints, and the transaction that moves one.
+
+Each version of a view has a schema of its own; `loreline.views` says which version answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from loreline.events.envelope import Stored
+from loreline.projectors.view import Checkpoint, Row, ViewTaken
+from loreline.schemas.errors import DependencyDown
+from loreline.schemas.events.payload import Payload
+
+Connection = psycopg.AsyncConnection[DictRow]
+
+_CATALOGUE = """
+CREATE SCHEMA IF NOT EXISTS loreline;
+CREATE EXTENSION IF NOT EXISTS vector;
+-- Versions of views. `ddl` is the code's shape of the tables: another number means rebuild.
+CREATE TABLE IF NOT EXISTS loreline.views (
+    view     text   NOT NULL,
+    version  int    NOT NULL,
+    ddl      int    NOT NULL,
+    state    text   NOT NULL CHECK (state IN ('live', 'building', 'old')),
+    seq      bigint NOT NULL DEFAULT 0,
+    event_id text   NOT NULL DEFAULT '',
+    PRIMARY KEY (view, version)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS views_one_live ON loreline.views (view) WHERE state = 'live';
+"""
+
+
+@dataclass(frozen=True)
+class ViewTables:
+    """A view's shape in PostgreSQL.
+
+    Attributes:
+        name: the view's name.
+        ddl: raised whenever the tables or what is written to them change.
+        create: statements that make the tables; `{schema}` stands for the version's schema.
+        load: fetches what events point to, outside the transaction.
+        write: writes what `load` returned, inside it.
+        rows: every row in key order.
+        finish: statements to run once after a bulk load, if any.
+    """
+
+    name: str
+    ddl: int
+    create: str
+    load: Callable[[Sequence[Stored[Payload]]], Awaitable[Any]]
+    write: Callable[[Connection, str, Any, bool], Awaitable[None]]
+    rows: Callable[[Connection, str], AsyncIterator[Row]]
+    finish: Callable[[Connection, str], Awaitable[None]] | None = None
+
+
+def schema_of(view: str, version: int) -> str:
+    """The schema that holds a version of a view."""
+    return f"{view}_v{version}"
+
+
+def query(text: str, schema: str) -> sql.Composed:
+    """SQL with `{schema}` replaced by the quoted schema name."""
+    return sql.SQL(text).format(schema=sql.Identifier(schema))
+
+
+class ViewDatabase:
+    """A pool of connections to the database that holds the views."""
+
+    def __init__(self, conninfo: str, *, max_connections: int = 16) -> None:
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            conninfo,
+            connection_class=psycopg.AsyncConnection[DictRow],
+            kwargs={"row_factory": dict_row, "autocommit": True},
+            min_size=1,
+            max_size=max_connections,
+            open=False,
+            timeout=5,
+            reconnect_timeout=1,
+            configure=_configure,
+            check=AsyncConnectionPool.check_connection,
+        )
+        self._conninfo = conninfo
+
+    async def open(self) -> None:
+        """Make the catalogue of views and open the pool. Raises DependencyDown."""
+        try:
+            opening = psycopg.AsyncConnection.connect(self._conninfo, autocommit=True)
+            async with await opening as connection, connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock(7301)")
+                await connection.execute(_CATALOGUE)
+        except psycopg.Error as error:
+            raise _down(error) from error
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close(timeout=2)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode. Raises DependencyDown when the server is out of reach."""
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            raise _down(error) from error
+
+    async def fetch(
+        self, text: str, parameters: Sequence[Any] = (), *, schema: str = "loreline"
+    ) -> list[DictRow]:
+        """All rows of a query; `{schema}` in it is replaced."""
+        async with self.connection() as connection:
+            cursor = await connection.execute(query(text, schema), parameters)
+            return await cursor.fetchall()
+
+    async def versions(self, view: str) -> dict[int, Mapping[str, Any]]:
+        """The versions of a view that exist, by number."""
+        rows = await self.fetch("SELECT * FROM {schema}.views WHERE view=%s ORDER BY version", (view,))
+        return {row["version"]: row for row in rows}
+
+    async def live_schema(self, view: str) -> str | None:
+        """The schema of the version that answers; None before the first."""
+        rows = await self.fetch("SELECT version FROM {schema}.views WHERE view=%s AND state='live'", (view,))
+        return schema_of(view, rows[0]["version"]) if rows else None
+
+    async def live_seq(self, view: str) -> int:
+        """The checkpoint of the version that answers; 0 before the first."""
+        rows = await self.fetch("SELECT seq FROM {schema}.views WHERE view=%s AND state='live'", (view,))
+        return int(rows[0]["seq"]) if rows else 0
+
+    async def switch(self, view: str, version: int) -> None:
+        """Let another version answer, at once for every reader; the former one is kept as `old`."""
+        async with self.connection() as connection, connection.transaction():
+            await connection.execute(
+                "UPDATE loreline.views SET state='old' WHERE view=%s AND state='live'", (view,)
+            )
+            await connection.execute(
+                "UPDATE loreline.views SET state='live' WHERE view=%s AND version=%s", (view, version)
+            )
+
+    async def drop(self, view: str, version: int) -> None:
+        """Forget a version that does not answer."""
+        async with self.connection() as connection, connection.transaction():
+            done = await connection.execute(
+                "DELETE FROM loreline.views WHERE view=%s AND version=%s AND state <> 'live'", (view, version)
+            )
+            if done.rowcount:
+                schema = sql.Identifier(schema_of(view, version))
+                await connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(schema))
+
+
+class PostgresView:
+    """One version of a view; see View.
+
+    bulk: it is being loaded from the beginning, so indexes that are dear to maintain come last.
+    """
+
+    def __init__(
+        self,
+        database: ViewDatabase,
+        tables: ViewTables,
+        *,
+        version: int,
+        bulk: bool = False,
+        inside: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._database = database
+        self._tables = tables
+        self._version = version
+        self._bulk = bulk
+        self._inside = inside
+
+    @property
+    def name(self) -> str:
+        """The view's name."""
+        return self._tables.name
+
+    @property
+    def version(self) -> int:
+        """Which building of it this is."""
+        return self._version
+
+    @property
+    def schema(self) -> str:
+        """Where its tables are."""
+        return schema_of(self.name, self._version)
+
+    async def open(self) -> None:
+        """Make its tables if they are not there; it is born `building` if another version answers."""
+        async with self._database.connection() as connection, connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock(7302, hashtext(%s))", (self.name,))
+            await connection.execute(
+                "INSERT INTO loreline.views (view, version, ddl, state) SELECT %s, %s, %s, CASE WHEN EXISTS"
+                " (SELECT 1 FROM loreline.views WHERE view=%s AND state='live') THEN 'building'"
+                " ELSE 'live' END ON CONFLICT DO NOTHING",
+                (self.name, self._version, self._tables.ddl, self.name),
+            )
+            schema = sql.Identifier(self.schema)
+            await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+            await connection.execute(query(self._tables.create, self.schema))
+
+    async def checkpoint(self) -> Checkpoint:
+        """Where it stands."""
+        rows = await self._database.fetch(
+            "SELECT seq, event_id FROM {schema}.views WHERE view=%s AND version=%s",
+            (self.name, self._version),
+        )
+        if not rows:
+            raise ViewTaken(f"version {self._version} of the view {self.name} was dropped")
+        return Checkpoint(rows[0]["seq"], rows[0]["event_id"])
+
+    async def apply(self, events: Sequence[Stored[Payload]], *, after: Checkpoint) -> Checkpoint:
+        """Take the next events in; rows and checkpoint in one transaction."""
+        loaded = await self._tables.load(events)
+        reached = Checkpoint(events[-1].seq, str(events[-1].event.id))
+        async with self._database.connection() as connection, connection.transaction():
+            await connection.execute("SET LOCAL synchronous_commit = off")  # the log is the truth
+            await self._tables.write(connection, self.schema, loaded, self._bulk)
+            moved = await connection.execute(
+                "UPDATE loreline.views SET seq=%s, event_id=%s WHERE view=%s AND version=%s AND seq=%s",
+                (reached.seq, reached.event_id, self.name, self._version, after.seq),
+            )
+            if moved.rowcount == 0:
+                raise ViewTaken(f"another process feeds the view {self.name}; only one may")
+            if self._inside is not None:
+                await self._inside()
+        return reached
+
+    async def finish_load(self) -> None:
+        """Build what is cheaper to build once all rows are in."""
+        if self._tables.finish is not None:
+            async with self._database.connection() as connection:
+                await self._tables.finish(connection, self.schema)
+        self._bulk = False
+
+    async def rows(self) -> AsyncIterator[Row]:
+        """Every row in key order, from one snapshot."""
+        async with self._database.connection() as connection, connection.transaction():
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            async for row in self._tables.rows(connection, self.schema):
+                yield row
+
+
+async def stream_rows(
+    connection: Connection, schema: str, *, table: str, key: Sequence[str], columns: Sequence[str]
+) -> AsyncIterator[Row]:
+    """A table's rows in key order through a server-side cursor."""
+    statement = sql.SQL("SELECT {columns} FROM {schema}.{table} ORDER BY {key}").format(
+        columns=sql.SQL(", ").join(map(sql.Identifier, [*key, *columns])),
+        schema=sql.Identifier(schema),
+        table=sql.Identifier(table),
+        key=sql.SQL(", ").join(
+            sql.SQL('{} COLLATE "C"').format(sql.Identifier(name))
+            if name in _TEXT_KEYS
+            else sql.Identifier(name)
+            for name in key
+        ),
+    )
+    async with connection.cursor(name=f"rows_{table}") as cursor:
+        await cursor.execute(statement)
+        async for row in cursor:
+            yield Row(table, tuple(row[name] for name in key), tuple(row[name] for name in columns))
+
+
+_TEXT_KEYS = frozenset({"chunk_id", "file_id", "profile", "name"})
+"""Key columns of text, sorted by byte so that no locale has a say."""
+
+
+async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
+    await register_vector_async(connection)
+
+
+def _down(error: Exception) -> DependencyDown:
+    return DependencyDown("postgres", f"PostgreSQL does not answer: {error}")

@@ -1,0 +1,275 @@
+"""The documents view: every file of the corpus, and every outcome its versions had under a profile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from loreline.events.envelope import Stored
+from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.view import Row
+from loreline.schemas.events import file
+from loreline.schemas.events.payload import Payload
+
+NAME = "documents"
+
+CREATE = """
+-- One row a file: what it is now.
+CREATE TABLE IF NOT EXISTS {schema}.files (
+    file_id       text PRIMARY KEY,
+    version       text NOT NULL,
+    relative_path text NOT NULL,
+    source        text NOT NULL,
+    is_deleted    boolean NOT NULL,
+    is_missing    boolean NOT NULL,
+    is_awaited    boolean NOT NULL,  -- uploaded, and not seen in the corpus folder yet
+    modified_at   timestamptz,
+    seq           bigint NOT NULL
+);
+-- One row an outcome: what came of a version under a profile, from one event until another replaced it.
+CREATE TABLE IF NOT EXISTS {schema}.outcomes (
+    file_id       text NOT NULL,
+    profile       text NOT NULL,
+    from_seq      bigint NOT NULL,
+    to_seq        bigint,
+    version       text NOT NULL,
+    state         text NOT NULL CHECK (state IN ('embedded', 'no_text', 'failed')),
+    doc_id        text,
+    relative_path text NOT NULL,
+    content_hash  text,
+    n_chunks      int NOT NULL,
+    extractions   jsonb,
+    stage         text,
+    code          text,
+    reason        text,
+    ended_at      timestamptz NOT NULL,
+    PRIMARY KEY (file_id, profile, from_seq)
+);
+CREATE INDEX IF NOT EXISTS outcomes_doc ON {schema}.outcomes (doc_id) WHERE to_seq IS NULL;
+"""
+
+
+async def load(events: Sequence[Stored[Payload]]) -> Sequence[Stored[Payload]]:
+    """Nothing beyond the events themselves is needed."""
+    return events
+
+
+async def write(connection: Connection, schema: str, events: Sequence[Stored[Payload]], bulk: bool) -> None:
+    """Take file events in, one by one: there are few statements a file."""
+    for stored in events:
+        payload, file_id = stored.event.payload, stored.event.aggregate.id
+        match payload:
+            case file.FileUploaded() | file.FileDiscovered():
+                await _upsert_file(connection, schema, file_id, payload, stored.seq)
+            case file.FileMissing():
+                await connection.execute(
+                    query(
+                        "UPDATE {schema}.files SET is_missing=true, is_awaited=false, seq=%s"
+                        " WHERE file_id=%s",
+                        schema,
+                    ),
+                    (stored.seq, file_id),
+                )
+            case file.FileEmbedded() | file.FileNoText() | file.FileFailed():
+                await _end(connection, schema, file_id, payload.profile, stored.seq)
+                await _insert(connection, schema, stored, payload)
+            case file.FileSuperseded():
+                await _end(connection, schema, file_id, None, stored.seq, version=payload.version)
+            case file.FileDeleted():
+                await _end(connection, schema, file_id, None, stored.seq)
+                await connection.execute(
+                    query("UPDATE {schema}.files SET is_deleted=true, seq=%s WHERE file_id=%s", schema),
+                    (stored.seq, file_id),
+                )
+
+
+async def _upsert_file(
+    connection: Connection,
+    schema: str,
+    file_id: str,
+    payload: file.FileUploaded | file.FileDiscovered,
+    seq: int,
+) -> None:
+    await connection.execute(
+        query(
+            "INSERT INTO {schema}.files VALUES (%s, %s, %s, %s, false, false, %s, %s, %s)"
+            " ON CONFLICT (file_id) DO UPDATE SET version=excluded.version, relative_path=excluded.relative_path,"
+            " source=excluded.source, is_deleted=false, is_missing=false,"
+            " is_awaited=excluded.is_awaited, modified_at=excluded.modified_at, seq=excluded.seq",
+            schema,
+        ),
+        (
+            file_id,
+            payload.version,
+            payload.private.relative_path,
+            payload.source,
+            isinstance(payload, file.FileUploaded),
+            payload.private.file_modified_at,
+            seq,
+        ),
+    )
+
+
+async def _end(
+    connection: Connection,
+    schema: str,
+    file_id: str,
+    profile: str | None,
+    seq: int,
+    *,
+    version: str | None = None,
+) -> None:
+    await connection.execute(
+        query(
+            "UPDATE {schema}.outcomes SET to_seq=%s WHERE file_id=%s AND to_seq IS NULL AND from_seq < %s"
+            " AND (%s::text IS NULL OR profile=%s) AND (%s::text IS NULL OR version=%s)",
+            schema,
+        ),
+        (seq, file_id, seq, profile, profile, version, version),
+    )
+
+
+async def _insert(
+    connection: Connection,
+    schema: str,
+    stored: Stored[Payload],
+    payload: file.FileEmbedded | file.FileNoText | file.FileFailed,
+) -> None:
+    columns: dict[str, Any] = {
+        "file_id": stored.event.aggregate.id,
+        "profile": payload.profile,
+        "from_seq": stored.seq,
+        "version": payload.version,
+        "relative_path": payload.private.relative_path,
+        "ended_at": stored.event.time,
+        "n_chunks": 0,
+        "state": "no_text",
+    }
+    if isinstance(payload, file.FileFailed):
+        columns |= {
+            "state": "failed",
+            "stage": payload.stage,
+            "code": payload.code,
+            "reason": payload.private.reason,
+        }
+    else:
+        columns |= {"doc_id": payload.private.doc_id, "content_hash": payload.private.content_hash}
+    if isinstance(payload, file.FileEmbedded):
+        columns |= {
+            "state": "embedded",
+            "n_chunks": payload.n_chunks,
+            "extractions": Jsonb(payload.extractions),
+        }
+    names, marks = ", ".join(columns), ", ".join(["%s"] * len(columns))
+    await connection.execute(
+        query(f"INSERT INTO {{schema}}.outcomes ({names}) VALUES ({marks})", schema),  # noqa: S608
+        list(columns.values()),
+    )
+
+
+async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
+    """Every row, in key order, without the times."""
+    files = ("version", "relative_path", "source", "is_deleted", "is_missing", "is_awaited", "seq")
+    async for row in stream_rows(connection, schema, table="files", key=("file_id",), columns=files):
+        yield row
+    key = ("file_id", "profile", "from_seq")
+    columns = ("to_seq", "version", "state", "doc_id", "relative_path", "content_hash", "n_chunks")
+    more = ("extractions", "stage", "code", "reason")
+    async for row in stream_rows(connection, schema, table="outcomes", key=key, columns=(*columns, *more)):
+        yield row
+
+
+DOCUMENTS = ViewTables(NAME, 1, CREATE, load, write, rows)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A version's live outcome under a profile, as lists show it.
+
+    Attributes:
+        state: `embedded`, `no_text` or `failed`; a failed one has no doc_id.
+    """
+
+    file_id: str
+    version: str
+    doc_id: str | None
+    relative_path: str
+    content_hash: str | None
+    state: str
+    n_chunks: int
+    extractions: dict[str, int] | None
+    code: str | None
+    reason: str | None
+    ended_at: datetime
+
+    @property
+    def file_name(self) -> str:
+        """The path's last part."""
+        return PurePosixPath(self.relative_path).name
+
+    @property
+    def file_type(self) -> str:
+        """The extension without its dot, lower case."""
+        return PurePosixPath(self.relative_path).suffix.removeprefix(".").lower()
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """A file the corpus knows and has not deleted."""
+
+    file_id: str
+    version: str
+    relative_path: str
+    source: str
+    is_missing: bool
+    is_awaited: bool
+    modified_at: datetime | None
+
+
+class DocumentsReader:
+    """Reads of the documents view."""
+
+    def __init__(self, database: ViewDatabase) -> None:
+        self._database = database
+
+    async def live(self, profile: str) -> list[Document]:
+        """Every live outcome under a profile, newest first."""
+        return await self._documents("profile=%s AND to_seq IS NULL ORDER BY from_seq DESC", [profile])
+
+    async def get(self, doc_id: str) -> Document | None:
+        """The live document with this id, under whichever profile."""
+        found = await self._documents("doc_id=%s AND to_seq IS NULL ORDER BY from_seq DESC LIMIT 1", [doc_id])
+        return found[0] if found else None
+
+    async def known_files(self) -> Sequence[KnownFile]:
+        """Every file that is not deleted."""
+        schema = await self._database.live_schema(NAME)
+        if schema is None:
+            return []
+        found = await self._database.fetch(
+            "SELECT file_id, version, relative_path, source, is_missing, is_awaited, modified_at"
+            " FROM {schema}.files WHERE NOT is_deleted",
+            schema=schema,
+        )
+        return [KnownFile(**row) for row in found]
+
+    async def _documents(self, where: str, parameters: Sequence[Any]) -> list[Document]:
+        schema = await self._database.live_schema(NAME)
+        if schema is None:
+            return []
+        text = (
+            "SELECT file_id, version, doc_id, relative_path, content_hash,"  # noqa: S608 - constants
+            " state, n_chunks, extractions,"
+            " code, reason, ended_at FROM {schema}.outcomes WHERE " + where
+        )
+        return [_document(row) for row in await self._database.fetch(text, parameters, schema=schema)]
+
+
+def _document(row: DictRow) -> Document:
+    return Document(**row)

@@ -1,0 +1,232 @@
+"""The lexical view, embedded: one SQLite file a profile, fed from the same events as passages.
+
+Each file keeps its own checkpoint; the view stands where the one furthest behind stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from loreline.events.envelope import Stored
+from loreline.projectors.lexical import (
+    AddDocument,
+    CheckpointLost,
+    LexicalChange,
+    LexicalChunk,
+    LexicalResult,
+    LexicalSearcher,
+    LexicalStore,
+    RetireDocument,
+)
+from loreline.projectors.lexical.schema import connect
+from loreline.projectors.materialize import ChunkSet, ChunksOf
+from loreline.projectors.versions import Added, Retired, VersionChange, version_changes
+from loreline.projectors.view import Checkpoint, Row, ViewTaken
+from loreline.schemas.errors import NotReady
+from loreline.schemas.events.corpus import ProfileDefined
+from loreline.schemas.events.payload import Payload
+
+NAME = "lexical"
+POINTER = "live.json"
+
+
+def directory_of(root: Path, version: int) -> Path:
+    """Where a version's files are."""
+    return root / f"v{version}"
+
+
+class LexicalView:
+    """One version of the lexical view; see View."""
+
+    def __init__(
+        self,
+        root: Path,
+        chunks_of: ChunksOf,
+        *,
+        version: int,
+        inside: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._directory = directory_of(root, version)
+        self._root = root
+        self._chunks_of = chunks_of
+        self._version = version
+        self._inside = inside
+        self._stores: dict[str, LexicalStore] = {}
+
+    @property
+    def name(self) -> str:
+        """The view's name."""
+        return NAME
+
+    @property
+    def version(self) -> int:
+        """Which building of it this is."""
+        return self._version
+
+    async def open(self) -> None:
+        """Open the profiles' files; the first version ever answers at once."""
+        await asyncio.to_thread(self._open)
+
+    async def checkpoint(self) -> Checkpoint:
+        """Where the file furthest behind stands."""
+        positions = [await asyncio.to_thread(store.checkpoint) for store in self._stores.values()]
+        return Checkpoint(*min(positions)) if positions else Checkpoint()
+
+    async def apply(self, events: Sequence[Stored[Payload]], *, after: Checkpoint) -> Checkpoint:
+        """Take the next events into every profile's file, each in a transaction of its own."""
+        changes = version_changes(events)
+        chunks = {
+            change.seq: await self._chunks_of(change) for change in changes if isinstance(change, Added)
+        }
+        reached = Checkpoint(events[-1].seq, str(events[-1].event.id))
+        for stored in events:
+            if isinstance(stored.event.payload, ProfileDefined):
+                await asyncio.to_thread(self._define, stored.event.payload.profile)
+        if self._inside is not None:
+            await self._inside()
+        for profile, store in self._stores.items():
+            mine = _changes_for(profile, changes, chunks)
+            await asyncio.to_thread(_apply, store, mine, reached)
+        return reached
+
+    async def finish_load(self) -> None:
+        """Nothing is left for the end: postings are derived when the index is opened."""
+
+    async def rows(self) -> AsyncIterator[Row]:
+        """Every row of every profile, in key order."""
+        for profile, store in sorted(self._stores.items()):
+            for row in await asyncio.to_thread(lambda s: list(s.rows()), store):
+                yield Row(f"{row[0]}_{profile}", (row[1], row[2]), tuple(row[3:]))
+
+    def close(self) -> None:
+        """Close the files."""
+        for store in self._stores.values():
+            store.close()
+        self._stores.clear()
+
+    def _open(self) -> None:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in sorted(self._directory.glob("*.sqlite3")):
+            if path.stem not in self._stores:
+                self._stores[path.stem] = LexicalStore.open(path)
+        if not (self._root / POINTER).exists():
+            point(self._root, self._version)
+
+    def _define(self, profile: str) -> None:
+        if profile not in self._stores:
+            self._stores[profile] = LexicalStore.open(self._directory / f"{profile}.sqlite3")
+
+
+def _changes_for(
+    profile: str, changes: Sequence[VersionChange], chunks: dict[int, ChunkSet]
+) -> list[LexicalChange]:
+    """What the changes are to one profile's file."""
+    mine: list[LexicalChange] = []
+    for change in changes:
+        if isinstance(change, Added):
+            if change.payload.profile == profile:
+                mine.append(_add(change, chunks[change.seq]))
+        elif change.profile in (None, profile):
+            mine.append(_retire(change))
+    return mine
+
+
+def _apply(store: LexicalStore, changes: Sequence[LexicalChange], reached: Checkpoint) -> None:
+    old_seq, _ = store.checkpoint()
+    fresh = [change for change in changes if change.seq > old_seq]
+    if reached.seq > old_seq:
+        try:
+            store.apply(fresh, old_seq=old_seq, new_seq=reached.seq, event_id=reached.event_id)
+        except CheckpointLost as error:
+            raise ViewTaken(str(error)) from error
+
+
+def _add(added: Added, chunks: ChunkSet) -> AddDocument:
+    lexical = [
+        LexicalChunk(row.chunk_id, row.original_index, row.content, row.contextualized_content)
+        for row in chunks.rows
+    ]
+    return AddDocument(added.file_id, added.payload.version, added.seq, lexical)
+
+
+def _retire(retired: Retired) -> RetireDocument:
+    if retired.version is not None:
+        return RetireDocument(retired.seq, doc_id=retired.version)
+    return RetireDocument(retired.seq, file_id=retired.file_id)
+
+
+def point(root: Path, version: int) -> None:
+    """Let a version answer, at once for every reader."""
+    aside = root / f".{POINTER}"
+    aside.write_text(json.dumps({"version": version}), encoding="utf-8")
+    os.replace(aside, root / POINTER)
+
+
+def pointed(root: Path) -> int | None:
+    """The version that answers; None before the first."""
+    try:
+        held = json.loads((root / POINTER).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return int(held["version"])
+
+
+def _seq_of(path: Path) -> int:
+    with closing(connect(path, read_only=True)) as connection:
+        row = connection.execute("SELECT seq FROM state").fetchone()
+    return int(row[0]) if row else 0
+
+
+class LexicalReader:
+    """Searches of the version that answers. Safe for many threads."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._searchers: dict[tuple[int, str], LexicalSearcher] = {}
+
+    async def search(
+        self, profile: str, text: str, *, top_k: int, as_of_seq: int | None = None
+    ) -> LexicalResult:
+        """The best chunks by BM25, and the sequence of the index that answered.
+
+        Raises NotReady while the profile has no index yet.
+        """
+        return await asyncio.to_thread(self._search, profile, text, top_k, as_of_seq)
+
+    async def live_seq(self) -> int:
+        """The sequence through which every profile's index stands; 0 before the first."""
+        return await asyncio.to_thread(self._live_seq)
+
+    def close(self) -> None:
+        """Close every index."""
+        with self._lock:
+            for searcher in self._searchers.values():
+                searcher.close()
+            self._searchers.clear()
+
+    def _search(self, profile: str, text: str, top_k: int, as_of_seq: int | None) -> LexicalResult:
+        return self._searcher(profile).search(text, top_k=top_k, as_of_seq=as_of_seq)
+
+    def _searcher(self, profile: str) -> LexicalSearcher:
+        version = pointed(self._root)
+        path = directory_of(self._root, version or 0) / f"{profile}.sqlite3"
+        with self._lock:
+            key = (version or 0, profile)
+            if key not in self._searchers:
+                if version is None or not path.exists():
+                    raise NotReady("the word index of this profile is not built yet; try again shortly")
+                self._searchers[key] = LexicalSearcher(path)
+            return self._searchers[key]
+
+    def _live_seq(self) -> int:
+        version = pointed(self._root)
+        if version is None:
+            return 0
+        return min(map(_seq_of, directory_of(self._root, version).glob("*.sqlite3")), default=0)
