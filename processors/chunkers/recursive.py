@@ -99,9 +99,10 @@ class _Cutter:
             cut = self._cut(start, reached)
             end = start + len(self._text[start:cut].rstrip())
             spans.append((start, end))
-            reached = cut
             following = self._next_word(cut)
-            start = None if following is None else self._overlapping_start(start, end, following)
+            if following is None:
+                break
+            start, reached = self._overlapping_start(start, end, following), following
         return spans
 
     def _next_word(self, position: int) -> int | None:
@@ -109,7 +110,7 @@ class _Cutter:
         return found.start() if found else None
 
     def _cut(self, start: int, reached: int) -> int:
-        """Return where the chunk from `start` ends: the best place in its window, beyond `reached`."""
+        """Return where the chunk from `start` ends: the best place beyond `reached`, the first new word."""
         high = start + self._size
         if high >= len(self._text):
             return len(self._text)
@@ -176,7 +177,8 @@ class _Cutter:
 
     def _overlapping_start(self, start: int, end: int, following: int) -> int:
         """Return where the next chunk starts: a line, sentence or word within the overlap, or `following`."""
-        earliest = max(end - self._overlap, start + 1)
+        # There must be room for something new behind what is repeated and the white space after it.
+        earliest = max(end - self._overlap, start + 1, following + 1 - self._size)
         at = bisect_left(self._sections, earliest)
         if earliest >= end or (at < len(self._sections) and self._sections[at] <= following):
             return following
@@ -190,7 +192,8 @@ class _Cutter:
                 return found
         if in_rows or _WORD.search(self._text, start, end):
             return following
-        return self._grapheme_start(earliest, end)
+        found = self._grapheme_start(earliest, end)
+        return following if found is None else found
 
     def _first(self, pattern: re.Pattern[str], earliest: int, latest: int) -> int | None:
         """Return the first match's end from `earliest` to before `latest`."""
@@ -199,11 +202,11 @@ class _Cutter:
                 return found.end()
         return None
 
-    def _grapheme_start(self, earliest: int, end: int) -> int:
+    def _grapheme_start(self, earliest: int, end: int) -> int | None:
         for found in _GRAPHEME.finditer(self._text, max(0, earliest - 32), end):
             if found.start() >= earliest:
                 return int(found.start())
-        return end
+        return None
 
 
 def _with_marks(text: str, position: int) -> int:

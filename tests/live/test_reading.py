@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import signal
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from loreline.processors.chunkers import CHUNKERS
-from loreline.processors.parsers import isolation, read
+from loreline.processors.parsers import read
 from loreline.processors.parsers.isolation import Reader
 from loreline.schemas.errors import DependencyDown, DocumentError
 
@@ -172,8 +170,7 @@ async def test_a_word_bomb_of_tags_is_read_whole(reader: Reader) -> None:
     assert (await reader.read(page, suffix=".html")).text.split() == ["deep", "words", "after"]
 
 
-def test_what_a_library_raises_travels_as_words() -> None:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("word/document.xml", "<broken")
-    assert isolation._outcome(out.getvalue(), ".docx")[:2] == ("failed", "corrupt")
+async def test_a_damaged_file_is_corrupt_and_not_a_crash(reader: Reader) -> None:
+    with pytest.raises(DocumentError) as caught:
+        await reader.read(b"%PDF-1.7 cut off", suffix=".pdf")
+    assert caught.value.code == "corrupt"

@@ -53,6 +53,20 @@ def test_headings_have_levels_and_tables_have_rows(make_docx: DocxMaker) -> None
     assert doc.title == "Budget"
 
 
+def test_a_word_that_changes_looks_halfway_stays_one_word(make_docx: DocxMaker) -> None:
+    body = (
+        "<w:p><w:r><w:t>H</w:t></w:r><w:r><w:rPr><w:vertAlign w:val='subscript'/></w:rPr><w:t>2</w:t></w:r>"
+        "<w:r><w:t>O and ita</w:t></w:r><w:r><w:rPr><w:i/></w:rPr><w:t>lic</w:t></w:r>"
+        "<w:hyperlink w:anchor='x'><w:r><w:t>s</w:t></w:r></w:hyperlink><w:r><w:t>.</w:t></w:r></w:p>"
+    )
+    assert read(make_docx(body), suffix=".docx").text == "H2O and italics."
+
+
+def test_a_table_without_a_grid_is_read(make_docx: DocxMaker) -> None:
+    cells = "".join(f"<w:tc>{paragraph(words)}</w:tc>" for words in ("Fuel", "117,500"))
+    assert read(make_docx(f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"), suffix=".docx").text == "Fuel | 117,500"
+
+
 def code_of(data: bytes) -> str:
     with pytest.raises(DocumentError) as caught:
         read(data, suffix=".docx")
