@@ -99,7 +99,8 @@ def _finished(text: str, encoding: str) -> Decoded:
     sample = text[:100_000]
     if len(_CONTROL.findall(sample)) > 2 + len(sample) // 50:
         raise _binary()
-    return Decoded(normalise_newlines(text), encoding)
+    # No store takes a zero character, and UTF-16 files have been seen to end with one.
+    return Decoded(normalise_newlines(text).replace("\x00", ""), encoding)
 
 
 def _binary() -> DocumentError:

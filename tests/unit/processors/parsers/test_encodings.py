@@ -72,3 +72,7 @@ def test_random_bytes_are_never_text(length: int, zero_bytes: bool) -> None:
 
 def test_nothing_is_empty_text() -> None:
     assert decode(b"").text == ""
+
+
+def test_a_zero_character_does_not_reach_the_text() -> None:
+    assert decode("\ufeffThe board says nine.\x00".encode("utf-16-le")).text == "The board says nine."
