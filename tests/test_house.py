@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import ZipFile
 
 import grimp
 import pytest
@@ -214,6 +215,18 @@ def test_only_the_command_line_prints() -> None:
     assert [place for place in printing if not in_cli(ROOT / place.rsplit(":", 1)[0])] == []
 
 
+def test_only_wiring_picks_stores_and_brokers() -> None:
+    adapter = re.compile(r"^(Memory|Sqlite|File|JetStream|Nats|Postgres)(Keys|Refs|Blobs|Log|Live)$")
+    picked = [
+        f"{where(path, node)} {alias.name}"
+        for path, node in nodes()
+        if isinstance(node, ast.ImportFrom) and not in_wiring(path)
+        for alias in node.names
+        if adapter.match(alias.name)
+    ]
+    assert picked == []
+
+
 def test_no_global_is_rebound() -> None:
     assert [where(path, node) for path, node in nodes() if isinstance(node, ast.Global)] == []
 
@@ -339,6 +352,16 @@ def test_the_root_holds_what_the_design_says() -> None:
     roots = {folder for folder in FOLDERS if "/" not in folder}
     allowed = roots | {"src", "tests", "docs", "graph-docs", "benchmarks", "adr", "requirements", ".ci"}
     assert folders - allowed == set()
+
+
+def test_the_wheel_holds_every_module_once_and_no_corpus(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = Counter(name for name in ZipFile(wheel).namelist() if name.endswith(".py"))
+    expected = {"loreline/" + where(path).removeprefix("src/loreline/") for path in product_modules()}
+    assert set(packed) == expected
+    assert set(packed.values()) == {1}
 
 
 def test_links_between_pages_lead_somewhere() -> None:
