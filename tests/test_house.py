@@ -30,6 +30,7 @@ FOLDERS = ("events", "projectors", "processors", "dagster_defs", "http_edge", "s
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 ROWS = tuple(CATALOGUE.values())
 PARTS_OF = {"docling-core": "docling-slim", "psycopg-pool": "psycopg"}
+EXCUSED_NAMES = {"NatsService"}  # NATS's own word for a subject that one account lends to another
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 60
 
@@ -183,7 +184,7 @@ def test_nothing_is_named_for_being_nothing_in_particular() -> None:
     classes = [
         f"{where(path, node)} {node.name}"
         for path, node in nodes()
-        if isinstance(node, ast.ClassDef) and shrugging.search(node.name)
+        if isinstance(node, ast.ClassDef) and shrugging.search(node.name) and node.name not in EXCUSED_NAMES
     ]
     assert files + classes == []
 
