@@ -116,9 +116,9 @@ export class Corpus extends HTMLElement {
       'tr',
       {},
       h('th', { scope: 'row' }, folder && h('span', { class: 'folder' }, folder), h('span', { class: 'file' }, one.file_name)),
-      h('td', { 'data-label': 'Kind' }, one.file_type),
-      h('td', { class: 'end', 'data-label': 'Chunks' }, one.n_chunks > 0 ? one.n_chunks.toLocaleString() : 'no text'),
-      h('td', { 'data-label': 'Ingested', title: new Date(one.ingested_at).toLocaleString() }, ago(one.ingested_at, new Date())),
+      h('td', {}, one.file_type),
+      h('td', { class: one.n_chunks > 0 ? 'end some' : 'end' }, one.n_chunks > 0 ? one.n_chunks.toLocaleString() : 'no text'),
+      h('td', { title: new Date(one.ingested_at).toLocaleString() }, ago(one.ingested_at, new Date())),
       h(
         'td',
         { class: 'row-actions' },

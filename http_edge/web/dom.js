@@ -39,6 +39,23 @@ export function fill(element, ...children) {
 }
 
 /**
+ * Makes an element's children those of a fragment, keeping the ones that did not change: what a reader has selected or
+ * focused in a growing text stays so.
+ *
+ * @param {Element} element
+ * @param {DocumentFragment} wanted
+ */
+export function patch(element, wanted) {
+  let same = 0;
+  while (same < element.childNodes.length && wanted.firstChild?.isEqualNode(element.childNodes[same])) {
+    wanted.firstChild.remove();
+    same += 1;
+  }
+  while (element.childNodes.length > same) element.lastChild?.remove();
+  element.append(wanted);
+}
+
+/**
  * Drops the children that stand for nothing.
  *
  * @param {Child[]} children

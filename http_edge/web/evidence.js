@@ -76,6 +76,7 @@ export class Evidence extends HTMLElement {
   }
 
   #draw() {
+    const opened = new Set([...this.#cards].filter(([, card]) => card.open).map(([rank]) => rank));
     this.#cards.clear();
     if (this.#passages.length === 0) {
       fill(this, h('p', { class: 'quiet' }, 'No passage in your documents matched this question.'));
@@ -86,6 +87,7 @@ export class Evidence extends HTMLElement {
     const items = shown.map((passage) => {
       const mine = this.#citations.filter((citation) => citation.mark === passage.rank);
       const card = new Card(passage, mine);
+      card.open = opened.has(passage.rank);
       this.#cards.set(passage.rank, card);
       return h('li', {}, card);
     });
@@ -119,7 +121,7 @@ class Card extends HTMLElement {
   #open = false;
   #text = h('p', { class: 'passage-text' });
   #more = h('div', { class: 'passage-more', hidden: true });
-  #toggle = h('button', { class: 'link', type: 'button', onclick: () => this.#flip() });
+  #toggle = h('button', { class: 'link', type: 'button', onclick: () => (this.open = !this.open) });
 
   /**
    * @param {Passage} passage
@@ -137,7 +139,6 @@ class Card extends HTMLElement {
     this.addEventListener('keydown', (event) => this.#back(event));
     this.append(header(passage), this.#text, this.#more, h('footer', {}, arms(passage), this.#toggle));
     fill(this.#more, ...details(passage));
-    this.#draw();
   }
 
   /** @param {HTMLElement} from */
@@ -159,8 +160,13 @@ class Card extends HTMLElement {
     this.#from = null;
   }
 
-  #flip() {
-    this.#open = !this.#open;
+  get open() {
+    return this.#open;
+  }
+
+  /** Whether the whole text shows, and what else is known of it. */
+  set open(open) {
+    this.#open = open;
     this.#draw();
   }
 

@@ -25,10 +25,10 @@ const RULES = [
   { pattern: /<(https?:\/\/[^\s<>]+)>/y, build: (m) => link(m[1], [m[1]]) },
   { pattern: /https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]*_]/y, build: (m) => link(m[0], [m[0]]) },
   { pattern: /\*\*(?=\S)([^]+?\S)\*\*(?!\*)|\*\*(\S)\*\*/y, build: (m, cite) => wrap('strong', m, cite) },
-  { pattern: /(?<![\w])__(?=\S)([^]+?\S)__(?!\w)/y, build: (m, cite) => wrap('strong', m, cite) },
-  { pattern: /\*(?![\s*])([^*]*[^\s*])\*(?!\*)/y, build: (m, cite) => wrap('em', m, cite) },
-  { pattern: /(?<![\w])_(?![\s_])([^_]*[^\s_])_(?!\w)/y, build: (m, cite) => wrap('em', m, cite) },
-  { pattern: /~~(?=\S)([^]+?\S)~~/y, build: (m, cite) => wrap('s', m, cite) },
+  { pattern: /(?<!\w)__(?=\S)([^]*?\S)__(?!\w)/y, build: (m, cite) => wrap('strong', m, cite) },
+  { pattern: /(?<!\d)\*(?![\s*])([^*]*[^\s*])\*(?!\*)/y, build: (m, cite) => wrap('em', m, cite) },
+  { pattern: /(?<!\w)_(?![\s_])([^_]*[^\s_])_(?!\w)/y, build: (m, cite) => wrap('em', m, cite) },
+  { pattern: /~~(?=\S)([^]*?\S)~~/y, build: (m, cite) => wrap('s', m, cite) },
   { pattern: / {2,}\n|\\\n/y, build: () => h('br') },
 ];
 

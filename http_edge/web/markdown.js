@@ -8,6 +8,12 @@ import { renderInline } from './inline.js';
 
 /** @typedef {import('./inline.js').CiteMaker} CiteMaker */
 
+/**
+ * Reads the block that starts at a line; also gives the line after it.
+ *
+ * @typedef {(lines: string[], at: number, cite: CiteMaker, depth: number) => [Node, number]} BlockReader
+ */
+
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*(\S*)/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
@@ -53,16 +59,8 @@ function blocks(lines, cite, depth) {
   return nodes;
 }
 
-/**
- * The block that starts at a line, and the line after it.
- *
- * @param {string[]} lines
- * @param {number} at
- * @param {CiteMaker} cite
- * @param {number} depth
- * @returns {[Node, number]}
- */
-function block(lines, at, cite, depth) {
+/** @type {BlockReader} */
+const block = (lines, at, cite, depth) => {
   const line = lines[at];
   const fence = FENCE.exec(line);
   if (fence) return codeBlock(lines, at, fence);
@@ -73,10 +71,10 @@ function block(lines, at, cite, depth) {
   if (depth < MAX_DEPTH && QUOTE.test(line)) return quote(lines, at, cite, depth);
   if (depth < MAX_DEPTH && ITEM.test(line)) return list(lines, at, cite, depth);
   if (line.includes('|') && TABLE_RULE.test(lines[at + 1] ?? '') && (lines[at + 1] ?? '').includes('-')) {
-    return table(lines, at, cite);
+    return table(lines, at, cite, depth);
   }
-  return paragraph(lines, at, cite);
-}
+  return paragraph(lines, at, cite, depth);
+};
 
 /**
  * @param {string[]} lines
@@ -92,28 +90,16 @@ function codeBlock(lines, at, fence) {
   return [h('pre', { tabindex: 0 }, code), end + 1];
 }
 
-/**
- * @param {string[]} lines
- * @param {number} at
- * @param {CiteMaker} cite
- * @param {number} depth
- * @returns {[Node, number]}
- */
-function quote(lines, at, cite, depth) {
+/** @type {BlockReader} */
+const quote = (lines, at, cite, depth) => {
   let end = at;
   while (end < lines.length && (QUOTE.test(lines[end]) || isProse(lines[end]))) end += 1;
   const inner = lines.slice(at, end).map((line) => line.replace(QUOTE, ''));
   return [h('blockquote', {}, ...blocks(inner, cite, depth + 1)), end];
-}
+};
 
-/**
- * @param {string[]} lines
- * @param {number} at
- * @param {CiteMaker} cite
- * @param {number} depth
- * @returns {[Node, number]}
- */
-function list(lines, at, cite, depth) {
+/** @type {BlockReader} */
+const list = (lines, at, cite, depth) => {
   const first = /** @type {RegExpExecArray} */ (ITEM.exec(lines[at]));
   const ordered = first[3] !== undefined;
   /** @type {string[][]} */
@@ -123,7 +109,9 @@ function list(lines, at, cite, depth) {
   while (end < lines.length) {
     const line = lines[end];
     const item = ITEM.exec(line);
-    if (item && (item[3] !== undefined) === ordered && !RULE.test(line)) {
+    // An item two columns further in belongs to the one above.
+    if (item && item[1].length < first[1].length + 2) {
+      if ((item[3] !== undefined) !== ordered || RULE.test(line)) break;
       indent = item[0].length;
       items.push([line.slice(indent)]);
     } else if (line.trim() === '') {
@@ -140,7 +128,7 @@ function list(lines, at, cite, depth) {
   const rendered = items.map((item) => h('li', {}, ...tight(blocks(item, cite, depth + 1))));
   const start = ordered && first[3] !== '1' ? first[3] : null;
   return [ordered ? h('ol', { start }, ...rendered) : h('ul', {}, ...rendered), end];
-}
+};
 
 /**
  * An item that is one paragraph needs no paragraph.
@@ -154,13 +142,8 @@ function tight(nodes) {
   return [...first.childNodes, ...rest];
 }
 
-/**
- * @param {string[]} lines
- * @param {number} at
- * @param {CiteMaker} cite
- * @returns {[Node, number]}
- */
-function table(lines, at, cite) {
+/** @type {BlockReader} */
+const table = (lines, at, cite) => {
   const head = cells(lines[at]);
   const align = cells(lines[at + 1]).map((cell) => (cell.endsWith(':') ? (cell.startsWith(':') ? 'mid' : 'end') : null));
   let end = at + 2;
@@ -172,7 +155,7 @@ function table(lines, at, cite) {
   const top = h('tr', {}, ...head.map((cell, n) => h('th', { scope: 'col', class: align[n] }, ...renderInline(cell, cite))));
   const grid = h('table', {}, h('thead', {}, top), h('tbody', {}, ...body));
   return [h('div', { class: 'table-scroll', tabindex: 0, role: 'region', 'aria-label': 'Table' }, grid), end];
-}
+};
 
 /**
  * @param {string} line
@@ -183,17 +166,12 @@ function cells(line) {
   return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replace(/\\\|/g, '|'));
 }
 
-/**
- * @param {string[]} lines
- * @param {number} at
- * @param {CiteMaker} cite
- * @returns {[Node, number]}
- */
-function paragraph(lines, at, cite) {
+/** @type {BlockReader} */
+const paragraph = (lines, at, cite) => {
   let end = at + 1;
   while (end < lines.length && isProse(lines[end])) end += 1;
   return [h('p', {}, ...renderInline(lines.slice(at, end).join('\n').trim(), cite)), end];
-}
+};
 
 /**
  * Whether a line carries on a paragraph rather than starting something of its own.

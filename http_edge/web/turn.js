@@ -1,9 +1,10 @@
 /** One turn: the question, the answer as it comes, and the evidence beside it. */
 
-import { announce, fill, h, icon, oncePerFrame } from './dom.js';
+import { announce, fill, h, icon, oncePerFrame, patch } from './dom.js';
 import './evidence.js';
 import { renderMarkdown } from './markdown.js';
 import { fromRetrieval, fromStored, whereabouts } from './passages.js';
+import { counted } from './words.js';
 
 /** @typedef {import('./evidence.js').Evidence} Evidence */
 /** @typedef {import('./passages.js').Citation} Citation */
@@ -20,8 +21,14 @@ export class Turn extends HTMLElement {
   #reasoningBox = h('details', { class: 'reasoning', hidden: true }, h('summary', {}, 'Reasoning'), this.#reasoning);
   #answer = h('div', { class: 'answer prose' });
   #status = h('p', { class: 'turn-status' });
+  #side = h('div', { class: 'answer-side' }, this.#reasoningBox, this.#answer, this.#status);
   #evidence = /** @type {Evidence} */ (document.createElement('lore-evidence'));
   #drawSoon = oncePerFrame(() => this.#drawAnswer());
+
+  connectedCallback() {
+    const measure = () => this.#side.style.setProperty('--answer-height', `${this.#side.offsetHeight}px`);
+    new ResizeObserver(measure).observe(this.#side);
+  }
 
   /** @param {string} question */
   setQuestion(question) {
@@ -34,7 +41,7 @@ export class Turn extends HTMLElement {
       h(
         'div',
         { class: 'turn-body' },
-        h('div', { class: 'answer-side' }, this.#reasoningBox, this.#answer, this.#status),
+        this.#side,
         this.#evidence,
       ),
     );
@@ -66,6 +73,7 @@ export class Turn extends HTMLElement {
     if (event === 'retrieval') this.#takeRetrieval(data);
     else if (event === 'reasoning') this.#takeReasoning(data.delta);
     else if (event === 'token') {
+      if (this.#answerText === '') this.#working('Writing');
       this.#answerText += data.delta;
       this.#drawSoon();
     } else if (event === 'stats') this.#working(`Writing, ${rate(data.tokens_per_second)}`);
@@ -151,7 +159,7 @@ export class Turn extends HTMLElement {
     const copy = h('button', { type: 'button', class: 'link', onclick: () => this.#copy(copy) }, 'Copy');
     fill(
       this.#status,
-      dropped > 0 && h('span', { class: 'trouble' }, icon('alert'), h('span', {}, droppedWords(dropped))),
+      dropped > 0 && h('span', { class: 'trouble' }, icon('alert'), h('span', {}, `${counted(dropped, 'mark')} named no passage and ${dropped === 1 ? 'was' : 'were'} dropped.`)),
       h('span', { class: 'quiet' }, facts(usage)),
       copy,
     );
@@ -169,17 +177,16 @@ export class Turn extends HTMLElement {
 
   /** @param {string} text */
   #working(text) {
-    if (this.#status.firstElementChild?.classList.contains('working')) {
-      if (this.#status.textContent !== text) fill(this.#status.firstElementChild, text);
-      return;
-    }
-    fill(this.#status, h('span', { class: 'working' }, text));
+    const line = this.#status.firstElementChild;
+    // The same line stays, so that its animation does not start over with every word.
+    if (line?.classList.contains('working')) fill(line, text);
+    else fill(this.#status, h('span', { class: 'working' }, text));
   }
 
   #drawAnswer() {
     const cite = (/** @type {number} */ mark) => this.#chip(mark);
-    fill(this.#answer, renderMarkdown(this.#answerText, cite));
-    fill(this.#reasoning, renderMarkdown(this.#reasoningText, () => null));
+    patch(this.#answer, renderMarkdown(this.#answerText, cite));
+    patch(this.#reasoning, renderMarkdown(this.#reasoningText, () => null));
   }
 
   /**
@@ -210,13 +217,6 @@ export class Turn extends HTMLElement {
 /** @param {number} tokensPerSecond */
 function rate(tokensPerSecond) {
   return `${tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} tokens a second`;
-}
-
-/** @param {number} count */
-function droppedWords(count) {
-  return count === 1
-    ? 'One mark named no passage and was dropped.'
-    : `${count} marks named no passage and were dropped.`;
 }
 
 /** @param {any} usage */

@@ -143,11 +143,11 @@ export class Uploads extends HTMLElement {
 
 /** @param {Row} row */
 function rowItem(row) {
-  const faces = { waiting: 'waiting', stored: 'stored', replaced: 'replaced', refused: 'refused' };
+  const face = { waiting: 'tag', stored: 'tag good', replaced: 'tag good', refused: 'tag bad' }[row.state];
   return h(
     'li',
     {},
-    h('span', { class: row.state === 'refused' ? 'tag bad' : row.state === 'waiting' ? 'tag' : 'tag good' }, faces[row.state]),
+    h('span', { class: face }, row.state),
     h('span', { class: 'file' }, row.name),
     row.reason && h('span', { class: 'reason' }, row.reason),
   );

@@ -34,9 +34,9 @@ function readyCorpus(documents) {
     h(
       'p',
       {},
-      'Ask in your own words. The answer carries numbered marks, ',
+      'Ask in your own words. The answer carries numbered marks like this one ',
       h('span', { class: 'cite sample', 'aria-hidden': 'true' }, '1'),
-      ' like this one; each leads to the passage it stands on, with the words it quotes lit up.',
+      '; each leads to the passage it stands on, with the words it quotes lit up.',
     ),
     h('p', { class: 'side-title' }, 'Newest'),
     h('ul', { class: 'newest' }, ...names),
