@@ -16,7 +16,8 @@ export class Ingest extends HTMLElement {
   #run = idleRun();
   #following = false;
   #trouble = '';
-  #button = h('button', { class: 'primary', type: 'button', onclick: () => this.start() });
+  #label = h('span');
+  #button = h('button', { class: 'primary', type: 'button', onclick: () => this.start() }, icon('ingest'), this.#label);
   #bar = h('progress', { 'aria-label': 'Files ingested', hidden: true });
   #line = h('p', { class: 'ingest-line' });
   #stages = h('ol', { class: 'stages', hidden: true, 'aria-label': 'Files in each stage' });
@@ -97,7 +98,7 @@ export class Ingest extends HTMLElement {
     const run = this.#run;
     const running = run.state === 'running';
     this.#button.disabled = running;
-    fill(this.#button, icon('ingest'), h('span', {}, running ? 'Ingesting' : 'Ingest'));
+    this.#label.textContent = running ? 'Ingesting' : 'Ingest';
     this.#bar.hidden = !running;
     if (run.filesTotal > 0) {
       this.#bar.max = run.filesTotal;
