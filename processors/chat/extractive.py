@@ -45,11 +45,14 @@ class Tuning:
         rank: weight of 1 / the passage's place.
         similarity: weight of the cosine; e5 crowds all cosines into 0.75 to 0.95, hence so large.
         fragment: cost of a heading or a sentence cut off by its chunk's start; they answer rarely.
-        margin: how far below the best a further sentence may score; wider added words, not answers.
+        margin: how far below the best a further sentence may score; 3 is where further
+            sentences still brought answers: 0.78 to 0.91 of questions, at 1.3 quotations each.
         cosine_floor: the cosine of text about something else, where evidence begins.
         evidence_support: weight of the passage's support as evidence that it answers at all.
         evidence_cosine: weight of the cosine above the floor.
-        evidence: least evidence to answer; 0.97 of answerable questions pass, 0.03 to 0.1 of others.
+        evidence: least evidence to answer; 0.95 to 0.99 of answerable questions pass in English, German,
+            Chinese, Spanish and Russian, and 0.02 to 0.09 of questions about something else. At 1.0 it
+            is 0.90 to 0.97: a wrong "not found" hides an answer, a weak quotation shows its source.
         foreign_cosine: least cosine where question and passage differ in language and so share no
             terms; passes 0.9 of answerable questions between German and English, 0.8 from Chinese to
             English, and 0.1 to 0.3 of unanswerable ones: scripts differ in how close unrelated text is.

@@ -49,9 +49,8 @@ class _Line:
 
 _ORNAMENT = regex.compile(r"[\W_]+")
 _HEADING = regex.compile(r"#{1,6}\s+\S")
-_ITEM = regex.compile(r"(?:[-*+•‣◦▪–—]|\(?\d{1,3}[.)、]|\(?[A-Za-z][.)])\s+\S")
+_ITEM = regex.compile(r"(?:[-*+•‣◦▪–—]|\(?\d{1,3}[.)、]|\(?[A-Za-z]\)|[a-z]\.)\s+\S")
 _FIELD = regex.compile(r":?\*{0,2}\p{L}[\p{L}\p{N} _/()-]{0,30}\*{0,2}[:：]\*{0,2}(?:\s+\S|\p{Han})")
-_ROW = regex.compile(r"\|.*\||[^|]*\S\s*\|\s*\S.*|\S[^\t]*\t[^\t]*\S.*")
 
 _CJK_STOPS = "。！？｡"
 _STOPS = ".!?…؟۔।॥։።" + _CJK_STOPS
@@ -156,7 +155,7 @@ def _line_kind(text: str) -> Kind | None:
         return "ornament"
     if _ITEM.match(text):
         return "item"
-    if _ROW.fullmatch(text):
+    if "\t" in text or " | " in text or (len(text) > 2 and text[0] == text[-1] == "|"):
         return "row"
     if _FIELD.match(text) and len(text) <= 200:
         return "record"
