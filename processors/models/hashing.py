@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from loreline.processors.models.cleaning import clean_text, to_unit
-from loreline.schemas.ports import ModelIdentity, Vectors
+from loreline.schemas.ports import Embedder, ModelIdentity, Vectors
 
 _MAX_CHARS = 100_000
 _WORD = re.compile(r"\w+")
@@ -65,6 +65,10 @@ class HashEmbedder:
     async def probe(self) -> ModelIdentity:
         """The identity; never down."""
         return self._identity
+
+    def interactive(self) -> Embedder:
+        """This embedder: whoever runs it decides who waits."""
+        return self
 
     async def close(self) -> None:
         """Nothing to close."""

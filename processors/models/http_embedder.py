@@ -21,7 +21,7 @@ from loreline.processors.models.transport import (
     with_retries,
 )
 from loreline.schemas.errors import DependencyDown, ModelRefused
-from loreline.schemas.ports import ModelIdentity, Vectors
+from loreline.schemas.ports import Embedder, ModelIdentity, Vectors
 
 _DEPENDENCY = "embedder"
 _PROBE_TEXT = "The lighthouse keeper wrote down every ship that passed before the storm."
@@ -149,6 +149,10 @@ class HttpEmbedder:
         self._dim = int(vectors.shape[1])
         self._identity = ModelIdentity(backend="http", name=self._model, fingerprint=probe_hash(vectors[0]))
         return self._identity
+
+    def interactive(self) -> Embedder:
+        """This embedder: whoever runs it decides who waits."""
+        return self
 
     async def close(self) -> None:
         """Close the connections."""

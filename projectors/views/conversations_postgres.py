@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from loreline.events.envelope import Stored
 from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.reads import CONVERSATIONS as NAME
+from loreline.projectors.reads import ConversationSummary, Message
 from loreline.projectors.view import Row
 from loreline.schemas.events import conversation as events_of
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import owner_of
-
-NAME = "conversations"
 
 CREATE = """
 -- A conversation is listed once it has a turn or was made on purpose (`is_listed`).
@@ -205,29 +204,6 @@ def conversations(evidence_of: Callable[[str, str], Awaitable[bytes]]) -> ViewTa
     return ViewTables(NAME, 1, CREATE, loader(evidence_of), write, rows)
 
 
-@dataclass(frozen=True)
-class ConversationSummary:
-    """A conversation as lists show it."""
-
-    conversation_id: str
-    title: str | None
-    created_at: datetime
-    updated_at: datetime
-    message_count: int
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of a transcript; provenance and sources on answers only."""
-
-    message_id: str
-    role: str
-    content: str
-    created_at: datetime
-    provenance: dict[str, Any] = field(default_factory=dict)
-    sources: list[dict[str, Any]] = field(default_factory=list)
-
-
 class ConversationsReader:
     """Reads of the conversations view."""
 
@@ -256,6 +232,16 @@ class ConversationsReader:
             schema=schema,
         )
         return [Message(**row) for row in found]
+
+    async def conversation_of(self, turn: UUID) -> str | None:
+        """The conversation a turn was asked in; None while this view does not know the turn."""
+        schema = await self._database.live_schema(NAME)
+        if schema is None:
+            return None
+        found = await self._database.fetch(
+            "SELECT conversation_id FROM {schema}.questions WHERE turn=%s", (turn,), schema=schema
+        )
+        return str(found[0]["conversation_id"]) if found else None
 
     async def _summaries(self, where: str, parameters: Sequence[Any]) -> list[ConversationSummary]:
         schema = await self._database.live_schema(NAME)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -13,11 +10,11 @@ from psycopg.types.json import Jsonb
 
 from loreline.events.envelope import Stored
 from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.reads import DOCUMENTS as NAME
+from loreline.projectors.reads import Document, KnownFile
 from loreline.projectors.view import Row
 from loreline.schemas.events import file
 from loreline.schemas.events.payload import Payload
-
-NAME = "documents"
 
 CREATE = """
 -- One row a file: what it is now.
@@ -99,7 +96,8 @@ async def _upsert_file(
     await connection.execute(
         query(
             "INSERT INTO {schema}.files VALUES (%s, %s, %s, %s, false, false, %s, %s, %s)"
-            " ON CONFLICT (file_id) DO UPDATE SET version=excluded.version, relative_path=excluded.relative_path,"
+            " ON CONFLICT (file_id) DO UPDATE SET version=excluded.version,"
+            " relative_path=excluded.relative_path,"
             " source=excluded.source, is_deleted=false, is_missing=false,"
             " is_awaited=excluded.is_awaited, modified_at=excluded.modified_at, seq=excluded.seq",
             schema,
@@ -185,51 +183,7 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
         yield row
 
 
-DOCUMENTS = ViewTables(NAME, 1, CREATE, load, write, rows)
-
-
-@dataclass(frozen=True)
-class Document:
-    """A version's live outcome under a profile, as lists show it.
-
-    Attributes:
-        state: `embedded`, `no_text` or `failed`; a failed one has no doc_id.
-    """
-
-    file_id: str
-    version: str
-    doc_id: str | None
-    relative_path: str
-    content_hash: str | None
-    state: str
-    n_chunks: int
-    extractions: dict[str, int] | None
-    code: str | None
-    reason: str | None
-    ended_at: datetime
-
-    @property
-    def file_name(self) -> str:
-        """The path's last part."""
-        return PurePosixPath(self.relative_path).name
-
-    @property
-    def file_type(self) -> str:
-        """The extension without its dot, lower case."""
-        return PurePosixPath(self.relative_path).suffix.removeprefix(".").lower()
-
-
-@dataclass(frozen=True)
-class KnownFile:
-    """A file the corpus knows and has not deleted."""
-
-    file_id: str
-    version: str
-    relative_path: str
-    source: str
-    is_missing: bool
-    is_awaited: bool
-    modified_at: datetime | None
+DOCUMENTS_VIEW = ViewTables(NAME, 1, CREATE, load, write, rows)
 
 
 class DocumentsReader:

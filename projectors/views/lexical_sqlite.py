@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import closing
@@ -26,13 +27,13 @@ from loreline.projectors.lexical import (
 )
 from loreline.projectors.lexical.schema import connect
 from loreline.projectors.materialize import ChunkSet, ChunksOf
+from loreline.projectors.reads import LEXICAL as NAME
 from loreline.projectors.versions import Added, Retired, VersionChange, version_changes
 from loreline.projectors.view import Checkpoint, Row, ViewTaken
 from loreline.schemas.errors import NotReady
 from loreline.schemas.events.corpus import ProfileDefined
 from loreline.schemas.events.payload import Payload
 
-NAME = "lexical"
 POINTER = "live.json"
 
 
@@ -230,3 +231,45 @@ class LexicalReader:
         if version is None:
             return 0
         return min(map(_seq_of, directory_of(self._root, version).glob("*.sqlite3")), default=0)
+
+
+class LexicalFiles:
+    """The lexical view's versions, a directory each."""
+
+    def __init__(
+        self, root: Path, chunks_of: ChunksOf, *, inside: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._root = root
+        self._chunks_of = chunks_of
+        self._inside = inside
+
+    @property
+    def name(self) -> str:
+        """The view's name."""
+        return NAME
+
+    def view(self, version: int, *, bulk: bool = False) -> LexicalView:
+        """One version of the view."""
+        return LexicalView(self._root, self._chunks_of, version=version, inside=self._inside)
+
+    async def versions(self) -> list[int]:
+        """The versions there are, in order."""
+        return sorted(int(path.name[1:]) for path in self._root.glob("v[0-9]*") if path.is_dir())
+
+    async def live(self) -> int | None:
+        """The version that answers."""
+        return await asyncio.to_thread(pointed, self._root)
+
+    async def is_current(self, version: int) -> bool:
+        """A file says itself whether it can be used, when it is opened."""
+        return directory_of(self._root, version).is_dir()
+
+    async def switch(self, version: int) -> None:
+        """Let a version answer."""
+        await asyncio.to_thread(point, self._root, version)
+
+    async def drop(self, version: int) -> None:
+        """Forget a version that does not answer."""
+        if version != await self.live():
+            await asyncio.to_thread(shutil.rmtree, directory_of(self._root, version), True)

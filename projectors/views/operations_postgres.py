@@ -11,11 +11,10 @@ from psycopg.types.json import Jsonb
 
 from loreline.events.envelope import Stored
 from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.reads import OPERATIONS as NAME
 from loreline.projectors.view import Row
 from loreline.schemas.events import corpus
 from loreline.schemas.events.payload import Payload
-
-NAME = "operations"
 
 CREATE = """
 CREATE TABLE IF NOT EXISTS {schema}.operations (
@@ -105,7 +104,7 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
         yield row
 
 
-OPERATIONS = ViewTables(NAME, 1, CREATE, load, write, rows)
+OPERATIONS_VIEW = ViewTables(NAME, 1, CREATE, load, write, rows)
 
 
 class OperationsReader:

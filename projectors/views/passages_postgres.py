@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from loreline.events.envelope import Stored
 from loreline.projectors.materialize import ChunkRow, ChunkSet, ChunksOf, contextualize
 from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.reads import PASSAGES as NAME
 from loreline.projectors.versions import Added, Retired, version_changes
 from loreline.projectors.view import Row
 from loreline.schemas.events import corpus
@@ -22,7 +23,6 @@ from loreline.schemas.events.payload import Payload
 from loreline.schemas.ports import Vectors
 from loreline.schemas.records import ChunkRecord, Hit
 
-NAME = "passages"
 EF_SEARCH = 100
 """HNSW candidates a query keeps: recall .999 at 100,000 chunks where the default of 40 gives .93."""
 

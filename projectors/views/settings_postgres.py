@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from loreline.events.envelope import Stored
 from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.reads import SETTINGS as NAME
 from loreline.projectors.view import Row
 from loreline.schemas.events.app import SettingsChanged
 from loreline.schemas.events.payload import Payload
-
-NAME = "settings"
 
 CREATE = """
 CREATE TABLE IF NOT EXISTS {schema}.settings (

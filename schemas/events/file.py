@@ -13,6 +13,7 @@ from pydantic import Field
 
 from loreline.schemas.events.payload import Payload, Private
 from loreline.schemas.ids import Code, Hex
+from loreline.schemas.records import Extraction
 
 
 class FileIdentity(Private):
@@ -112,7 +113,10 @@ class FileSituated(Payload):
 
 
 class FileEmbedded(Payload):
-    """Embed made the vectors: terminal. The passages and lexical views take the version in here."""
+    """Embed made the vectors: terminal. The passages and lexical views take the version in here.
+
+    `extractions` counts the chunks by where their text came from.
+    """
 
     version: Hex
     profile: Hex
@@ -122,6 +126,7 @@ class FileEmbedded(Payload):
     blurbs: Hex
     vectors: Hex
     n_chunks: int = Field(ge=1)
+    extractions: dict[Extraction, int]
     dim: int = Field(ge=1)
     calls: int = 0
     seconds: float = 0.0

@@ -1,0 +1,137 @@
+"""Documents: list and delete. Uploads have a module of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from loreline.events.append import Command
+from loreline.events.folds.corpus import CORPUS
+from loreline.events.folds.file import FILE, FileState
+from loreline.http_edge.ports import Edge
+from loreline.http_edge.requests import answer, await_min_seq, body_of, command_key, edge_of
+from loreline.projectors.reads import DOCUMENTS, LEXICAL, PASSAGES, Document
+from loreline.schemas.errors import Conflict, NotFound
+from loreline.schemas.events.file import FileDeleted
+from loreline.schemas.events.payload import Payload
+from loreline.schemas.ids import RAG_CORPUS, derived_key, file_aggregate
+from loreline.schemas.wire import (
+    DocumentBulkDeleteRequest,
+    DocumentBulkDeleteResponse,
+    DocumentDeleteResponse,
+    DocumentOut,
+)
+
+HOLDING_VIEWS = (PASSAGES, LEXICAL, DOCUMENTS)
+"""The views that must let a deleted document go."""
+
+
+async def list_documents(request: Request) -> Response:
+    """`GET /api/documents`: newest first; files that failed only with `include=failed`."""
+    edge = edge_of(request)
+    await await_min_seq(request, edge, (DOCUMENTS,))
+    active = (await edge.appender.state(RAG_CORPUS, CORPUS)).active
+    found = await edge.documents.live(active) if active else []
+    failed = request.query_params.get("include") == "failed"
+    return answer([_out(edge, each) for each in found if failed or each.state != "failed"])
+
+
+async def delete_document(request: Request) -> Response:
+    """`DELETE /api/documents/{doc_id}`: accepted once its event is."""
+    edge = edge_of(request)
+    doc_id = request.path_params["doc_id"]
+    remove = request.query_params.get("remove_file", "false").lower() in {"true", "1"}
+    done, seq = await _delete(request, edge, [doc_id], remove_file=remove)
+    if not done.deleted:
+        raise NotFound("document_not_found", f"there is no document {doc_id[:60]}")
+    return answer(done.deleted[0], seq=seq)
+
+
+async def delete_documents(request: Request) -> Response:
+    """`POST /api/documents/delete`: several at once; unknown ids are named, not refused."""
+    edge = edge_of(request)
+    body = await body_of(request, DocumentBulkDeleteRequest)
+    remove = request.query_params.get("remove_file", "false").lower() in {"true", "1"}
+    done, seq = await _delete(request, edge, list(dict.fromkeys(body.doc_ids)), remove_file=remove)
+    return answer(done, seq=seq)
+
+
+async def _delete(
+    request: Request, edge: Edge, doc_ids: Sequence[str], *, remove_file: bool
+) -> tuple[DocumentBulkDeleteResponse, int | None]:
+    holder = (await edge.appender.state(RAG_CORPUS, CORPUS)).holder
+    if holder is not None and holder.kind in {"export", "restore"}:
+        raise Conflict("corpus_busy", f"a {holder.kind} is running; delete when it has ended")
+    key = command_key(request, edge)
+    deleted: list[DocumentDeleteResponse] = []
+    missing: list[str] = []
+    seq: int | None = None
+    for doc_id in doc_ids:
+        document = await edge.documents.get(doc_id)
+        if document is None:
+            missing.append(doc_id)
+            continue
+        command = _command(document, derived_key(key, "delete", doc_id), remove_file=remove_file)
+        stored = await edge.appender.execute(command)
+        seq = stored[-1].seq if stored else seq
+        removed = remove_file and await asyncio.to_thread(
+            remove_from_corpus, edge.corpus_root, document.relative_path
+        )
+        deleted.append(
+            DocumentDeleteResponse(doc_id=doc_id, chunks_deleted=document.n_chunks, file_removed=removed)
+        )
+    pending = [] if seq is None else await _pending(edge, seq)
+    out = [each.model_copy(update={"pending_views": pending}) for each in deleted]
+    return DocumentBulkDeleteResponse(deleted=out, not_found=missing), seq
+
+
+async def _pending(edge: Edge, seq: int) -> list[str]:
+    """The views that still hold what was deleted, after a moment's patience."""
+    await edge.wait(seq, HOLDING_VIEWS)
+    return [name for name in HOLDING_VIEWS if edge.host.runners[name].at.seq < seq]
+
+
+def _command(document: Document, key: object, *, remove_file: bool) -> Command[FileState]:
+    payload = FileDeleted(version=document.version, remove_file=remove_file)
+
+    def decide(state: FileState) -> Sequence[Payload]:
+        return [] if state.is_deleted else [payload]
+
+    return Command(file_aggregate(document.file_id), FILE, key, decide, actor="user")  # type: ignore[arg-type]
+
+
+def remove_from_corpus(root: Path, relative_path: str) -> bool:
+    """Unlink a file of the corpus and the folders that leaves empty; False if it was not there.
+
+    A path that leads out of the corpus is left alone.
+    """
+    path = root / relative_path
+    if not path.resolve().is_relative_to(root) or not path.is_file():
+        return False
+    path.unlink()
+    for folder in path.parents:
+        if folder == root or not folder.is_relative_to(root) or any(folder.iterdir()):
+            break
+        folder.rmdir()
+    return True
+
+
+def _out(edge: Edge, document: Document) -> DocumentOut:
+    return DocumentOut(
+        doc_id=document.doc_id,
+        file_name=document.file_name,
+        file_type=document.file_type,
+        source=str(edge.corpus_root / document.relative_path),
+        relative_path=document.relative_path,
+        content_hash=document.content_hash,
+        n_chunks=document.n_chunks,
+        ingested_at=document.ended_at,
+        extraction_mix=document.extractions,
+        state=document.state,
+        code=document.code,
+        reason=document.reason,
+    )

@@ -1,0 +1,122 @@
+"""Ingest: start a run, and stream how it goes, from its first frame, whoever asks and whenever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from loreline.events.append import Command
+from loreline.events.folds.corpus import CORPUS, CorpusState, Operation
+from loreline.http_edge.ingest_frames import Frame, RunFrames
+from loreline.http_edge.ports import Edge
+from loreline.http_edge.preflight import require
+from loreline.http_edge.requests import answer, body_of, command_key, edge_of
+from loreline.http_edge.sse import event_stream, frame
+from loreline.projectors.reads import DOCUMENTS, LEXICAL, PASSAGES
+from loreline.schemas.errors import Conflict
+from loreline.schemas.events.corpus import OperationRequested
+from loreline.schemas.events.payload import Payload
+from loreline.schemas.ids import RAG_CORPUS
+from loreline.schemas.wire import IngestRunOut, IngestStartRequest
+
+FILTERS = ("lore.rag.corpus.main.*", "lore.rag.file.*.*", "lore.app.deadletter.*.parked")
+SEARCHABLE = (PASSAGES, LEXICAL, DOCUMENTS)
+VIEW_PATIENCE_S = 60.0
+
+
+async def start_ingest(request: Request) -> Response:
+    """`POST /api/ingest`: ask for a run; 202 with its handle."""
+    edge = edge_of(request)
+    body = await body_of(request, IngestStartRequest)
+    await require(edge, ("nats", "postgres", "embedder"))
+    key = command_key(request, edge)
+    requested = OperationRequested(
+        kind="ingest", run=key, reingest=body.reingest, force=body.force, again=body.again
+    )
+
+    def decide(state: CorpusState) -> Sequence[Payload]:
+        if state.holder is not None:
+            raise _taken(state.holder)
+        return [requested]
+
+    stored = await edge.appender.execute(
+        Command(RAG_CORPUS, CORPUS, key, decide, actor="user", correlation=key)
+    )
+    run = IngestRunOut(
+        run_id=str(key), state="running", reingest=body.reingest, started_at=stored[0].event.time
+    )
+    return answer(run, status=202, seq=stored[0].seq)
+
+
+def _taken(holder: Operation) -> Conflict:
+    if holder.kind == "ingest":
+        return Conflict("ingest_already_running", "an ingest is running already; follow it or wait for it")
+    return Conflict("corpus_busy", f"a {holder.kind} is running; start the ingest when it has ended")
+
+
+async def ingest_status(request: Request) -> Response:
+    """`GET /api/ingest/status`: the newest run's frames from its first, then live until it ends."""
+    edge = edge_of(request)
+    operation = (await edge.appender.state(RAG_CORPUS, CORPUS)).operation
+    if operation is None or operation.kind != "ingest":
+        return event_stream(_idle())
+    return event_stream(_frames(edge, operation))
+
+
+async def _idle() -> AsyncGenerator[bytes, None]:
+    yield frame("status", {"run": None})
+
+
+async def _frames(edge: Edge, operation: Operation) -> AsyncGenerator[bytes, None]:
+    run = RunFrames(operation.run, operation.reingest)
+    queue: asyncio.Queue[Frame | None] = asyncio.Queue()
+    first = await edge.log.get(operation.seq)
+    started_at = datetime.fromisoformat(first.wire.headers["ce-time"]) if first else edge.clock()
+    yield frame("status", {"run": run.snapshot(started_at, operation.state).model_dump(mode="json")})
+    tasks = [
+        asyncio.create_task(_follow_log(edge, operation, run, queue)),
+        asyncio.create_task(_follow_live(edge, operation.run, run, queue)),
+    ]
+    try:
+        while (each := await queue.get()) is not None:
+            yield frame(each.event, each.data)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _follow_log(
+    edge: Edge, operation: Operation, run: RunFrames, queue: asyncio.Queue[Frame | None]
+) -> None:
+    """Turn the log's events into frames; a file is done once it can be found."""
+    try:
+        async with aclosing(edge.log.follow(after_seq=operation.seq - 1, filters=FILTERS)) as batches:
+            async for batch in batches:
+                for sealed in batch:
+                    stored = edge.codec.decode(sealed)
+                    frames = run.take(stored)
+                    if any(each.waits for each in frames):
+                        await edge.wait(stored.seq, SEARCHABLE, timeout_s=VIEW_PATIENCE_S)
+                    for each in frames:
+                        queue.put_nowait(each)
+                    if run.is_over:
+                        return
+    finally:
+        queue.put_nowait(None)
+
+
+async def _follow_live(edge: Edge, run_id: UUID, run: RunFrames, queue: asyncio.Queue[Frame | None]) -> None:
+    """Pass on the ticks inside a stage, which are nowhere but here."""
+    async with edge.live.listen(f"run.{run_id}") as ticks:
+        while True:
+            _, tick = await ticks.get()
+            made = run.tick(tick)
+            if made is not None:
+                queue.put_nowait(made)

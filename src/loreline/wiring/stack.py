@@ -1,0 +1,189 @@
+"""The whole stack in one process, on the embedded servers: what `loreline up` runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from loreline.embedded.directory import DataDirectory
+from loreline.embedded.nats import EmbeddedNats
+from loreline.embedded.nats_config import NatsGuest, NatsService, NatsUser
+from loreline.embedded.postgres import EmbeddedPostgres
+from loreline.embedded.runtime import Runtime, Secrets
+from loreline.embedded.supervise import Supervisor
+from loreline.events.topology import (
+    ADMIN,
+    APP,
+    SUBSCRIBER,
+    SUBSCRIBER_ACCOUNT,
+    app_permissions,
+    subscriber_permissions,
+    subscriber_services,
+)
+from loreline.http_edge.app import create_app
+from loreline.http_edge.ports import Edge
+from loreline.http_edge.routes.uploads import write_awaited
+from loreline.http_edge.server import EdgeServer
+from loreline.processors.app import ProcessorApp
+from loreline.processors.ingest.runs import RunsReactor
+from loreline.processors.sealer import Sealer
+from loreline.projectors.host import ViewHost
+from loreline.wiring.core import (
+    Core,
+    audit_log,
+    bootstrap_streams,
+    corpus_folder,
+    keep_high_water,
+    now,
+    open_core,
+)
+from loreline.wiring.edging import build_edge
+from loreline.wiring.environment import Config
+from loreline.wiring.hooks import Hooks
+from loreline.wiring.models import open_models
+from loreline.wiring.processing import build_app, ensure_profile
+from loreline.wiring.views import Views, open_views
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Stack:
+    """A running stack.
+
+    Attributes:
+        url: where the edge answers.
+        failed: set when a part ended that must not end.
+    """
+
+    url: str
+    core: Core
+    views: Views
+    host: ViewHost
+    servers: tuple[EmbeddedNats, EmbeddedPostgres]
+    processors: ProcessorApp
+    failed: asyncio.Event
+
+
+def nats_users(secrets: Secrets) -> tuple[tuple[NatsUser, ...], tuple[NatsGuest, ...]]:
+    """The users of the log's account, and the subscribers' account beside it."""
+    app, sub = app_permissions(), subscriber_permissions()
+    users = (
+        NatsUser(ADMIN, secrets.nats[ADMIN]),
+        NatsUser(APP, secrets.nats[APP], publish_deny=app.publish_deny),
+    )
+    guest = NatsUser(
+        SUBSCRIBER,
+        secrets.nats[SUBSCRIBER],
+        publish_allow=sub.publish_allow,
+        subscribe_allow=sub.subscribe_allow,
+    )
+    services = tuple(
+        NatsService(each.subject, known_as=each.known_as, streamed=each.streamed)
+        for each in subscriber_services()
+    )
+    return users, (NatsGuest(SUBSCRIBER_ACCOUNT, (guest,), services),)
+
+
+@asynccontextmanager
+async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterator[Stack]:
+    """Start everything, and stop it in the opposite order.
+
+    Raises DataDirectoryBusy, DataDirectoryUnreadable, ServerFailed, and LogError for a damaged log.
+    """
+    hooks = hooks or Hooks()
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(DataDirectory.open(config.data))
+        docs, graph_docs = corpus_folder(config.docs), corpus_folder(config.graph_docs)
+        _log.info("corpora: %s, %s", docs, graph_docs)
+        servers = await _start_servers(stack, directory)
+        await bootstrap_streams(servers[0].url(ADMIN), max_bytes=config.log_max_bytes)
+        core = await open_core(stack, servers[0].url(APP), directory, config.knobs, hooks)
+        auditing = await audit_log(core)
+        models = await open_models(stack, config)
+        await ensure_profile(core, models)
+        views = await open_views(stack, core, servers[1].conninfo, directory, corpus_root=docs, hooks=hooks)
+        host = ViewHost(core.log, core.codec, views.stores)
+        await host.start()
+        stack.push_async_callback(host.stop)
+        processors = build_app(
+            core, models, views, host, config, url=servers[0].url(APP), corpus_root=docs, hooks=hooks
+        )
+        await processors.start()
+        stack.push_async_callback(processors.stop)
+        failed = asyncio.Event()
+        await _start_tasks(stack, core, auditing, failed)
+        edge = build_edge(core, models, views, host, docs=docs)
+        await write_awaited(edge)
+        url = await _serve(stack, edge, config)
+        ports = {"nats": servers[0].port, "postgres": servers[1].port}
+        directory.write_runtime(_runtime(url, ports, servers[1]))
+        yield Stack(url, core, views, host, servers, processors, failed)
+
+
+def _runtime(url: str, ports: Mapping[str, int], postgres: EmbeddedPostgres) -> Runtime:
+    return Runtime(
+        pid=os.getpid(),
+        url=url,
+        ports=dict(ports),
+        postgres_directory=str(postgres.elsewhere) if postgres.elsewhere else None,
+    )
+
+
+async def _start_servers(
+    stack: AsyncExitStack, directory: DataDirectory
+) -> tuple[EmbeddedNats, EmbeddedPostgres]:
+    secrets = directory.secrets()
+    users, guests = nats_users(secrets)
+    nats = EmbeddedNats(directory.nats, users=users, guests=guests, logs=directory.logs)
+    postgres = EmbeddedPostgres(directory.postgres, password=secrets.postgres, logs=directory.logs)
+    supervisor = Supervisor([nats, postgres])
+    await supervisor.start()
+    stack.push_async_callback(supervisor.stop)
+    return nats, postgres
+
+
+async def _start_tasks(
+    stack: AsyncExitStack, core: Core, auditing: Callable[[], Awaitable[None]] | None, failed: asyncio.Event
+) -> None:
+    """What runs beside the stages: the runs reactor, the sealer, the high-water mark, the audit."""
+    reactor = RunsReactor(core.log, core.codec, core.appender, core.blobs)
+    sealer = Sealer(core.log, core.appender, clock=now)
+    jobs = [reactor.run(), sealer.run(), keep_high_water(core.high_water)]
+    tasks = [asyncio.create_task(job) for job in jobs]
+    for task in tasks:
+        task.add_done_callback(lambda done: _ended(done, core, failed))
+    if auditing is not None:
+        tasks.append(asyncio.create_task(_awaited(auditing)))
+
+    async def cancel() -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    stack.push_async_callback(cancel)
+
+
+async def _awaited(function: Callable[[], Awaitable[None]]) -> None:
+    await function()
+
+
+def _ended(task: asyncio.Task[Any], core: Core, failed: asyncio.Event) -> None:
+    """A part that must run for ever ended: say why, and let the stack be stopped."""
+    if task.cancelled():
+        return
+    error = task.exception()
+    _log.critical("a part of the stack ended: %s", error or "without an error")
+    failed.set()
+
+
+async def _serve(stack: AsyncExitStack, edge: Edge, config: Config) -> str:
+    server = EdgeServer(create_app(edge), host=config.host, port=config.port)
+    url = await server.start()
+    stack.push_async_callback(server.stop)
+    return url
