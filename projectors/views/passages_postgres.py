@@ -242,7 +242,8 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
     key, columns = ("chunk_id", "from_seq"), tuple(name for name, _ in _COLUMNS[2:])
     for profile in sorted(profiles):
         async for row in stream_rows(connection, schema, table=table_of(profile), key=key, columns=columns):
-            yield row
+            *others, vector = row.values
+            yield Row(row.table, row.key, (*others, vector.to_numpy()))
 
 
 def passages(chunks_of: ChunksOf) -> ViewTables:

@@ -59,7 +59,7 @@ class Bench:
     async def serve(
         self, run: Callable[[str], Awaitable[None]], *, parallelism: int = 2, policy: RetryPolicy = QUICK
     ) -> AsyncIterator[ProcessorApp]:
-        async def stage_function(event: Stored[Payload]) -> Commands:
+        async def stage_function(event: Stored[Payload], _attempt: int) -> Commands:
             assert isinstance(event.event.payload, ConversationCreated)
             await run(event.event.payload.private.title or "")
             return [self.echo(event)]
