@@ -1,0 +1,1 @@
+"""Dagster: assets, checks, sensors and jobs that observe the log. Never in the data path."""
