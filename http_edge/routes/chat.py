@@ -11,10 +11,10 @@ from starlette.responses import JSONResponse, Response
 
 from loreline.events.append import Command
 from loreline.events.folds.conversation import CONVERSATION, ConversationState
+from loreline.http_edge.addresses import conversation_not_found, conversation_of
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.preflight import require
 from loreline.http_edge.requests import LOG_SEQ, body_of, command_key, edge_of
-from loreline.http_edge.routes.conversations import conversation_of, not_found
 from loreline.http_edge.sse import event_stream
 from loreline.http_edge.turns import Reading, TurnStream
 from loreline.processors.chat.frames import control_topic, frames_topic
@@ -83,14 +83,14 @@ async def _conversation(edge: Edge, body: ChatRequest, key: UUID) -> Aggregate:
     aggregate = conversation_of(body.conversation_id)
     state = await edge.appender.state(aggregate, CONVERSATION)
     if not state.exists or state.is_deleted:
-        raise not_found(aggregate.id)
+        raise conversation_not_found(aggregate.id)
     return aggregate
 
 
 def _asking(conversation: Aggregate, key: UUID, asked: events.TurnAsked) -> Command[ConversationState]:
     def decide(state: ConversationState) -> Sequence[Payload]:
         if state.is_deleted:
-            raise not_found(conversation.id)
+            raise conversation_not_found(conversation.id)
         return [asked] if state.exists else [events.ConversationCreated(), asked]
 
     return Command(conversation, CONVERSATION, key, decide, actor="user", correlation=key)

@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from loreline.events.append import Command
 from loreline.events.folds.conversation import CONVERSATION, ConversationState
+from loreline.http_edge.addresses import conversation_not_found, conversation_of
 from loreline.http_edge.requests import LOG_SEQ, answer, await_min_seq, body_of, command_key, edge_of
 from loreline.projectors.reads import CONVERSATIONS, ConversationSummary, Message
-from loreline.schemas.errors import NotFound
 from loreline.schemas.events.conversation import ConversationCreated, ConversationDeleted, Title
 from loreline.schemas.events.payload import Payload
-from loreline.schemas.ids import Aggregate, conversation_aggregate, derived_key
+from loreline.schemas.ids import conversation_aggregate, derived_key
 from loreline.schemas.wire import (
     ConversationCreateRequest,
     ConversationDetailOut,
@@ -26,19 +26,6 @@ from loreline.schemas.wire import (
 
 UNTITLED = "New conversation"
 _VIEWS = (CONVERSATIONS,)
-
-
-def conversation_of(text: str) -> Aggregate:
-    """The aggregate of a conversation id. Raises NotFound for what cannot be one."""
-    try:
-        return conversation_aggregate(str(UUID(text)))
-    except ValueError:
-        raise not_found(text) from None
-
-
-def not_found(conversation_id: str) -> NotFound:
-    """The error for a conversation that is not there."""
-    return NotFound("conversation_not_found", f"there is no conversation {conversation_id[:60]}")
 
 
 async def list_conversations(request: Request) -> Response:
@@ -79,7 +66,7 @@ async def get_conversation(request: Request) -> Response:
     conversation_id = conversation_of(request.path_params["conversation_id"]).id
     found = await edge.conversations.get(conversation_id)
     if found is None:
-        raise not_found(conversation_id)
+        raise conversation_not_found(conversation_id)
     messages = await edge.conversations.messages(conversation_id)
     return answer(
         ConversationDetailOut(
@@ -98,7 +85,7 @@ async def delete_conversation(request: Request) -> Response:
     aggregate = conversation_of(request.path_params["conversation_id"])
     state = await edge.appender.state(aggregate, CONVERSATION)
     if not state.exists or state.is_deleted:
-        raise not_found(aggregate.id)
+        raise conversation_not_found(aggregate.id)
 
     def decide(state: ConversationState) -> Sequence[Payload]:
         return [] if state.is_deleted else [ConversationDeleted()]

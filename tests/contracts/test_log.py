@@ -11,7 +11,7 @@ import pytest
 
 from loreline.events.append import Appender, Command, Fold
 from loreline.events.audit import audit
-from loreline.events.envelope import Codec, Stored
+from loreline.events.envelope import Codec, StoredWire
 from loreline.events.group_commit import GroupCommitter
 from loreline.events.keys import MemoryKeys
 from loreline.events.log import EventLog, Group
@@ -173,7 +173,8 @@ async def test_group_commit_keeps_every_event_and_every_expectation(log: EventLo
     ]
     results = await asyncio.gather(*(writer.execute(command) for command in commands))
     assert sorted(each[0].seq for each in results) == list(range(1, 37))
-    assert len(await writer.state(busy, TITLES)) == 6
+    titles = await writer.state(busy, TITLES)
+    assert len(titles) == 6
     await audit(log, through_seq=36)
 
 
@@ -201,9 +202,7 @@ async def test_following_a_filter_sees_only_that(log: EventLog, keys: MemoryKeys
     assert seqs == [2, 4]
 
 
-async def _flatten(
-    batches: AsyncIterator[list[Stored[Payload]]], count: int
-) -> AsyncIterator[Stored[Payload]]:
+async def _flatten(batches: AsyncIterator[list[StoredWire]], count: int) -> AsyncIterator[StoredWire]:
     async for batch in batches:
         for stored in batch:
             yield stored
@@ -230,4 +229,5 @@ async def test_a_long_aggregate_is_read_whole_and_by_leader_alike(log: EventLog,
     await writer.execute(command)
     assert [stored.seq for stored in await log.read(aggregate)] == list(range(1, 601))
     assert await log.read(aggregate, after_seq=590) == await log.read(aggregate, after_seq=590, leader=True)
-    assert len(await appender(log, keys).state(aggregate, TITLES)) == 600
+    titles = await appender(log, keys).state(aggregate, TITLES)
+    assert len(titles) == 600

@@ -8,7 +8,7 @@ from typing import Any
 from loreline.cli.attach import Attached
 from tests.stack import ingest, stack_at, write
 
-FILES = {
+FILES: dict[str, str | bytes] = {
     "harbour.md": "# Harbour\n\nThe lighthouse of Varn is 41 metres tall.\n\nIt was built in 1883.\n",
     "ferry/timetable.txt": "The last ferry to Osmund leaves at 18:20.\n\nDogs travel free of charge.\n",
     "empty.txt": "",
