@@ -63,6 +63,20 @@ class ViewTables:
     finish: Callable[[Connection, str], Awaitable[None]] | None = None
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """One moment of a view.
+
+    Attributes:
+        connection: in a read-only transaction that sees that moment.
+        seq: the checkpoint of that moment.
+    """
+
+    connection: Connection
+    schema: str
+    seq: int
+
+
 def schema_of(view: str, version: int) -> str:
     """The schema that holds a version of a view."""
     return f"{view}_v{version}"
@@ -122,6 +136,26 @@ class ViewDatabase:
         async with self.connection() as connection:
             cursor = await connection.execute(query(text, schema), parameters)
             return await cursor.fetchall()
+
+    @asynccontextmanager
+    async def snapshot(self, view: str, *, options: Sequence[str] = ()) -> AsyncIterator[Snapshot | None]:
+        """One moment of the version that answers; None before there is one.
+
+        options: settings of the server for this read, as `name = value`; trusted text.
+        """
+        preamble = "; ".join(
+            [
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                *(f"SET LOCAL {each}" for each in options),
+            ]
+        )
+        async with self.connection() as connection, connection.transaction():
+            await connection.execute(preamble.encode())
+            cursor = await connection.execute(
+                "SELECT version, seq FROM loreline.views WHERE view=%s AND state='live'", (view,)
+            )
+            row = await cursor.fetchone()
+            yield None if row is None else Snapshot(connection, schema_of(view, row["version"]), row["seq"])
 
     async def versions(self, view: str) -> dict[int, Mapping[str, Any]]:
         """The versions of a view that exist, by number."""

@@ -268,63 +268,54 @@ class PassagesReader:
 
         As of a sequence, the rows visible then are scanned exactly; now, the HNSW index answers.
         """
-        schema, seq = await self._live()
-        if schema is None:
-            return [], 0
-        table = sql.Identifier(schema, table_of(profile))
-        visible = _visible(as_of_seq)
+        candidates = max(EF_SEARCH, min(1000, 2 * top_k))
+        options = f"hnsw.ef_search = {candidates}", "hnsw.iterative_scan = strict_order"
         distance = _distance(len(vector), exact=as_of_seq is not None)
-        statement = sql.SQL(
-            "SELECT chunk_id, original_index, 1 - ({distance}) AS score FROM {table} WHERE {visible}"
-            " ORDER BY {distance} LIMIT {limit}"
-        ).format(distance=distance, table=table, visible=visible, limit=sql.Literal(top_k))
-        async with self._database.connection() as connection, connection.transaction():
-            await connection.execute(f"SET LOCAL hnsw.ef_search = {max(EF_SEARCH, min(1000, 2 * top_k))}")
-            await connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
-            cursor = await connection.execute(statement, {"vector": np.asarray(vector, np.float32)})
+        async with self._database.snapshot(NAME, options=options) as at:
+            if at is None:
+                return [], 0
+            statement = sql.SQL(
+                "SELECT chunk_id, original_index, 1 - ({distance}) AS score FROM {table} WHERE {visible}"
+                " ORDER BY {distance} LIMIT {limit}"
+            ).format(
+                distance=distance,
+                table=sql.Identifier(at.schema, table_of(profile)),
+                visible=_visible(as_of_seq),
+                limit=sql.Literal(top_k),
+            )
+            cursor = await at.connection.execute(statement, {"vector": np.asarray(vector, np.float32)})
             found = await cursor.fetchall()
-        return sorted((Hit(**row) for row in found), key=lambda hit: (-hit.score, hit.chunk_id)), seq
+        return sorted((Hit(**row) for row in found), key=lambda hit: (-hit.score, hit.chunk_id)), at.seq
 
     async def records(
         self, profile: str, original_indexes: Sequence[int], *, as_of_seq: int | None = None
     ) -> dict[int, ChunkRecord]:
         """The chunks with these numbers that are visible, by number."""
-        schema, _ = await self._live()
-        if schema is None or not original_indexes:
-            return {}
-        statement = sql.SQL(
-            "SELECT original_index, content, context, metadata FROM {table}"
-            " WHERE original_index = ANY(%(numbers)s) AND {visible}"
-        )
-        composed = statement.format(
-            table=sql.Identifier(schema, table_of(profile)), visible=_visible(as_of_seq)
-        )
-        settings = await self._settings(schema, profile)
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(composed, {"numbers": list(original_indexes)})
-            found = await cursor.fetchall()
-        return {row["original_index"]: self._record(row, settings) for row in found}
+        async with self._database.snapshot(NAME) as at:
+            if at is None or not original_indexes:
+                return {}
+            statement = sql.SQL(
+                "SELECT original_index, content, context, metadata, p.settings"
+                " FROM {table} JOIN {profiles} p ON p.profile = %(profile)s"
+                " WHERE original_index = ANY(%(numbers)s) AND {visible}"
+            ).format(
+                table=sql.Identifier(at.schema, table_of(profile)),
+                profiles=sql.Identifier(at.schema, "profiles"),
+                visible=_visible(as_of_seq),
+            )
+            parameters = {"profile": profile, "numbers": list(original_indexes)}
+            found = await (await at.connection.execute(statement, parameters)).fetchall()
+        return {row["original_index"]: self._record(row, row["settings"]) for row in found}
 
     async def count(self, profile: str) -> int:
         """Live chunks under a profile."""
-        schema, _ = await self._live()
-        if schema is None:
-            return 0
-        statement = sql.SQL("SELECT count(*) AS n FROM {} WHERE to_seq IS NULL")
-        async with self._database.connection() as connection:
-            cursor = await connection.execute(statement.format(sql.Identifier(schema, table_of(profile))))
-            row = await cursor.fetchone()
+        async with self._database.snapshot(NAME) as at:
+            if at is None:
+                return 0
+            statement = sql.SQL("SELECT count(*) AS n FROM {} WHERE to_seq IS NULL")
+            table = sql.Identifier(at.schema, table_of(profile))
+            row = await (await at.connection.execute(statement.format(table))).fetchone()
         return int(row["n"]) if row else 0
-
-    async def _live(self) -> tuple[str | None, int]:
-        schema = await self._database.live_schema(NAME)
-        return schema, await self._database.live_seq(NAME)
-
-    async def _settings(self, schema: str, profile: str) -> Mapping[str, str]:
-        found = await self._database.fetch(
-            "SELECT settings FROM {schema}.profiles WHERE profile=%s", (profile,), schema=schema
-        )
-        return found[0]["settings"] if found else {}
 
     def _record(self, row: DictRow, settings: Mapping[str, str]) -> ChunkRecord:
         metadata = row["metadata"]

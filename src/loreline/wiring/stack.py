@@ -45,7 +45,7 @@ from loreline.wiring.core import (
 from loreline.wiring.edging import build_edge
 from loreline.wiring.environment import Config
 from loreline.wiring.hooks import Hooks
-from loreline.wiring.models import open_models
+from loreline.wiring.models import Models, open_models
 from loreline.wiring.processing import build_app, ensure_profile
 from loreline.wiring.views import Views, open_views
 
@@ -63,6 +63,7 @@ class Stack:
 
     url: str
     core: Core
+    models: Models
     views: Views
     host: ViewHost
     servers: tuple[EmbeddedNats, EmbeddedPostgres]
@@ -123,7 +124,7 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         url = await _serve(stack, edge, config)
         ports = {"nats": servers[0].port, "postgres": servers[1].port}
         directory.write_runtime(_runtime(url, ports, servers[1]))
-        yield Stack(url, core, views, host, servers, processors, failed)
+        yield Stack(url, core, models, views, host, servers, processors, failed)
 
 
 def _runtime(url: str, ports: Mapping[str, int], postgres: EmbeddedPostgres) -> Runtime:
