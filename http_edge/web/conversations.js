@@ -65,7 +65,7 @@ export class Conversations extends HTMLElement {
     return h(
       'li',
       {},
-      h('a', { href: `#/c/${encodeURIComponent(one.conversation_id)}`, 'aria-current': current, title }, title),
+      h('a', { href: `#/c/${encodeURIComponent(one.conversation_id)}`, 'aria-current': current, title }, h('span', {}, title)),
       h('button', { type: 'button', class: 'bare', title: 'Delete', 'aria-label': `Delete conversation ${title}`, onclick: () => this.#delete(one) }, icon('trash')),
     );
   }

@@ -117,7 +117,7 @@ export class Corpus extends HTMLElement {
       {},
       h('th', { scope: 'row' }, folder && h('span', { class: 'folder' }, folder), h('span', { class: 'file' }, one.file_name)),
       h('td', {}, one.file_type),
-      h('td', { class: one.n_chunks > 0 ? 'end some' : 'end' }, one.n_chunks > 0 ? one.n_chunks.toLocaleString() : 'no text'),
+      h('td', { class: ['end', 'end one', 'end some'][Math.min(one.n_chunks, 2)] }, one.n_chunks > 0 ? one.n_chunks.toLocaleString() : 'no text'),
       h('td', { title: new Date(one.ingested_at).toLocaleString() }, ago(one.ingested_at, new Date())),
       h(
         'td',

@@ -173,7 +173,7 @@ class Card extends HTMLElement {
   #draw() {
     const { content } = this.#passage;
     const shown = this.#open ? /** @type {[number, number]} */ ([0, content.length]) : excerpt(content, this.#spans);
-    fill(this.#text, ...marked(content, this.#spans, shown));
+    fill(this.#text, ...marked(content, this.#spans, shown, !this.#open));
     this.#text.classList.toggle('whole', this.#open);
     this.#more.hidden = !this.#open;
     const whole = shown[0] === 0 && shown[1] === content.length;
@@ -211,16 +211,22 @@ function details(passage) {
   if (passage.context) rows.push(h('p', {}, h('b', {}, 'Context '), passage.context));
   if (passage.path && passage.path !== passage.fileName) rows.push(h('p', {}, h('b', {}, 'File '), passage.path));
   if (passage.read) rows.push(h('p', {}, 'Read from an image; letters may be misread.'));
+  const told = scores(passage);
+  if (told) rows.push(h('p', {}, h('b', {}, 'Scores '), told));
   return rows;
 }
 
-/** @param {Passage} passage */
-function arms({ trace, score }) {
+/**
+ * The places the lists behind an answer gave the passage. Places compare, scores of different lists do not: those are
+ * told when the card is opened.
+ *
+ * @param {Passage} passage
+ */
+function arms({ trace }) {
   const places = [
-    place('semantic', trace.semantic_rank, trace.semantic_score, 'By meaning: rank and cosine similarity'),
-    place('bm25', trace.bm25_rank, trace.bm25_score, 'By words: rank and BM25 score'),
-    place('fused', trace.fused_rank, trace.fused_score ?? score, 'Both lists fused: rank and score'),
-    place('rerank', moved(trace.rerank_delta), trace.rerank_score, 'Places moved by reranking, and its score'),
+    place('by meaning', trace.semantic_rank, 'Place among the passages closest in meaning'),
+    place('by words', trace.bm25_rank, 'Place among the passages that share the question’s words'),
+    place('reranked', moved(trace.rerank_delta), 'Places it moved when the passages were read again'),
   ];
   return h('dl', { class: 'arms' }, ...places.filter((one) => one !== null));
 }
@@ -228,18 +234,24 @@ function arms({ trace, score }) {
 /**
  * @param {string} name
  * @param {number | string | null | undefined} rank
- * @param {number | null | undefined} score
  * @param {string} title
  */
-function place(name, rank, score, title) {
+function place(name, rank, title) {
   if (rank === null || rank === undefined) return null;
-  const at = typeof rank === 'number' ? `#${rank}` : rank;
-  return h(
-    'div',
-    { title },
-    h('dt', {}, name),
-    h('dd', {}, at, typeof score === 'number' && h('span', { class: 'score' }, short(score))),
-  );
+  return h('div', { title }, h('dt', {}, name), h('dd', {}, typeof rank === 'number' ? `#${rank}` : rank));
+}
+
+/** @param {Passage} passage */
+function scores({ trace, score }) {
+  /** @type {[string, number | null | undefined][]} */
+  const all = [
+    ['cosine similarity', trace.semantic_score],
+    ['BM25', trace.bm25_score],
+    ['fused', trace.fused_score ?? score],
+    ['reranker', trace.rerank_score],
+  ];
+  const known = all.filter(([, value]) => typeof value === 'number');
+  return known.map(([name, value]) => `${name} ${short(/** @type {number} */ (value))}`).join(', ');
 }
 
 /** @param {number | null | undefined} delta */
@@ -250,7 +262,7 @@ function moved(delta) {
 
 /** @param {number} score three significant digits are enough to compare two */
 function short(score) {
-  return ` ${Number(score.toPrecision(3))}`;
+  return `${Number(score.toPrecision(3))}`.replace('-', '−');
 }
 
 customElements.define('lore-evidence', Evidence);

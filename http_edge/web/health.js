@@ -11,8 +11,11 @@ const PARTS = new Map([
   ['nats', 'the log (nats)'],
   ['postgres', 'the passages and conversations (postgres)'],
   ['elasticsearch', 'the word index (elasticsearch)'],
+  ['embedder', 'the embedder'],
   ['infinity', 'the embedder (infinity)'],
+  ['llm', 'the language model'],
   ['llamacpp', 'the language model (llamacpp)'],
+  ['views', 'what is shown and searched (views)'],
 ]);
 
 /** `<lore-health>`: fires `recovered` when all is well again. */

@@ -68,23 +68,26 @@ function afterSpace(text, from, limit) {
  * @param {string} text
  * @param {Span[]} spans
  * @param {Span} shown
+ * @param {boolean} tight close up blank lines
  * @returns {Node[]}
  */
-export function marked(text, spans, [from, to]) {
+export function marked(text, spans, [from, to], tight) {
   /** @type {Node[]} */
   const nodes = [];
   let at = from;
+  const piece = (/** @type {number} */ start, /** @type {number} */ end) =>
+    tight ? text.slice(start, end).replace(/\n\s*\n/g, '\n') : text.slice(start, end);
   const plain = (/** @type {number} */ end) => {
-    if (end > at) nodes.push(document.createTextNode(text.slice(at, end)));
+    if (end > at) nodes.push(document.createTextNode(piece(at, end)));
   };
   if (from > 0) nodes.push(document.createTextNode('… '));
   for (const [start, end] of spans) {
     if (end <= from || start >= to) continue;
     plain(Math.max(start, from));
-    nodes.push(h('mark', {}, text.slice(Math.max(start, from), Math.min(end, to))));
+    nodes.push(h('mark', {}, piece(Math.max(start, from), Math.min(end, to))));
     at = Math.min(end, to);
   }
   plain(to);
-  if (to < text.length) nodes.push(document.createTextNode(' …'));
+  if (to < text.length) nodes.push(document.createTextNode('\u00a0…'));
   return nodes;
 }

@@ -144,7 +144,7 @@ export class Turn extends HTMLElement {
   }
 
   /**
-   * @param {{answer?: string, citations?: Citation[] | null, dropped_marks?: number[] | null}} data
+   * @param {{answer?: string, found?: boolean | null, answered_by?: string | null, citations?: Citation[] | null, dropped_marks?: number[] | null}} data
    * @param {any} usage
    */
   #finish(data, usage) {
@@ -160,7 +160,7 @@ export class Turn extends HTMLElement {
     fill(
       this.#status,
       dropped > 0 && h('span', { class: 'trouble' }, icon('alert'), h('span', {}, `${counted(dropped, 'mark')} named no passage and ${dropped === 1 ? 'was' : 'were'} dropped.`)),
-      h('span', { class: 'quiet' }, facts(usage)),
+      h('span', { class: 'quiet' }, facts(usage, data)),
       copy,
     );
   }
@@ -219,9 +219,13 @@ function rate(tokensPerSecond) {
   return `${tokensPerSecond.toFixed(tokensPerSecond < 10 ? 1 : 0)} tokens a second`;
 }
 
-/** @param {any} usage */
-function facts(usage) {
+/**
+ * @param {any} usage
+ * @param {{found?: boolean | null, answered_by?: string | null}} data
+ */
+function facts(usage, { found, answered_by: by }) {
   const parts = [];
+  if (by === 'extractive' && found) parts.push('Quoted from your documents');
   const total = usage.latency_ms?.total;
   if (typeof total === 'number') parts.push(total < 995 ? `${Math.round(total)} ms` : `${(total / 1000).toFixed(1)} s`);
   if (typeof usage.tokens_per_second === 'number') parts.push(rate(usage.tokens_per_second));

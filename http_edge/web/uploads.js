@@ -12,8 +12,19 @@ import { counted } from './words.js';
 const BATCH_FILES = 20;
 const BATCH_BYTES = 32 * 1024 * 1024;
 
-/** Refused rows always show; of the others only so many. */
-const SHOWN_ROWS = 40;
+/** Refused rows always show; of the others only so many, so that the ingest button stays near. */
+const SHOWN_ROWS = 10;
+
+/** The server's words for a file it did not take, in ours. */
+const REFUSALS = new Map([
+  ['invalid_path', 'Its name or path can’t be kept: a part is empty, hidden or not printable. Rename it.'],
+  ['name_too_long', 'Its name is too long. Shorten it.'],
+  ['path_too_deep', 'It lies too many folders deep.'],
+  ['reserved_path', 'Its folder’s name is kept for exports. Choose another.'],
+  ['extension_not_allowed', 'Not a kind of file that is read.'],
+  ['file_too_large', 'Too large to upload. Put it in docs/ yourself.'],
+  ['docs_path_not_writable', 'Kept, but docs/ can’t be written to. Check who owns it.'],
+]);
 
 /** `<lore-uploads>`: fires `uploaded` when files were stored. */
 export class Uploads extends HTMLElement {
@@ -102,13 +113,13 @@ export class Uploads extends HTMLElement {
       batch.forEach(([, row], n) => {
         const { stored, replaced, reason } = outcomes[n];
         row.state = stored ? (replaced ? 'replaced' : 'stored') : 'refused';
-        row.reason = reason ?? '';
+        row.reason = REFUSALS.get(reason ?? '') ?? reason ?? '';
       });
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
       for (const [, row] of batch) {
         row.state = 'refused';
-        row.reason = problem.message;
+        row.reason = [...REFUSALS].find(([word]) => problem.message.endsWith(`: ${word}`))?.[1] ?? problem.message;
       }
     }
   }
@@ -119,7 +130,7 @@ export class Uploads extends HTMLElement {
     const shown = sorted.filter((row, n) => row.state === 'refused' || n < SHOWN_ROWS);
     const waiting = this.#rows.filter((row) => row.state === 'waiting').length;
     const stored = this.#rows.filter((row) => row.state === 'stored' || row.state === 'replaced').length;
-    const head = waiting > 0 ? `Uploading, ${waiting} to go` : stored > 0 ? `${counted(stored, 'file')} in docs/. Press Ingest to read.` : '';
+    const head = waiting > 0 ? `Uploading, ${waiting} to go` : stored > 0 ? `${counted(stored, 'file')} in docs/. Press Ingest to read.` : `${counted(this.#rows.length, 'file')} refused`;
     const clear = h('button', { type: 'button', class: 'link', onclick: () => this.#clear() }, 'Clear');
     fill(
       this.#list,
