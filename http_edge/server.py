@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -15,8 +16,10 @@ from loreline.schemas.errors import ServerFailed
 class _Quiet(uvicorn.Server):
     """A server that leaves the process's signals to the process."""
 
-    def install_signal_handlers(self) -> None:
-        """Install none."""
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
 
 
 class EdgeServer:

@@ -8,7 +8,9 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from pebble import ProcessExpired, ProcessPool
@@ -96,7 +98,25 @@ class Reader:
                 initargs=(os.getpid(), self._memory_bytes),
                 context=multiprocessing.get_context("spawn"),
             )
-        return self._pool.schedule(_outcome, args=(data, suffix), timeout=self._timeout_s)
+        with _interrupts_kept_from_children():
+            return self._pool.schedule(_outcome, args=(data, suffix), timeout=self._timeout_s)
+
+
+@contextmanager
+def _interrupts_kept_from_children() -> Iterator[None]:
+    """Threads and processes started meanwhile inherit a blocked SIGINT: the first task starts the pool.
+
+    A terminal's Ctrl-C reaches every process; a worker that is still loading would answer it with a
+    traceback before `_prepare_worker` runs. When work stops is the parent's decision.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _closed() -> DependencyDown:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from loreline.cli import asking, ingesting, looking, running
-from loreline.wiring.environment import SETTINGS_HELP, Config, read_environment
+from loreline.cli import commands as do
+from loreline.wiring.variables import SETTINGS_HELP
 
 DESCRIPTION = """\
 Answers from your documents, on your own machine, with the evidence beside them.
@@ -24,15 +24,19 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if not hasattr(parsed, "run"):
         parser.print_help()
         parser.exit(0)
-    parsed.config = _config(parsed)
     return parsed
 
 
-def _config(parsed: argparse.Namespace) -> Config:
-    """The environment, with what was said on the command line before it."""
-    config = read_environment()
+def configure(parsed: argparse.Namespace) -> None:
+    """Set `config`: the environment, with what was said on the command line before it.
+
+    Raises InputError naming the variable at fault.
+    """
+    from loreline.wiring.environment import read_environment
+
     given = {name: getattr(parsed, name) for name in ("data", "docs", "graph_docs", "port")}
-    return replace(config, **{name: value for name, value in given.items() if value is not None})
+    config = read_environment()
+    parsed.config = replace(config, **{name: value for name, value in given.items() if value is not None})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,20 +84,38 @@ def _add_running(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         commands,
         "up",
         "start everything, take in what is new in docs/, and print the address",
-        "Runs until Ctrl-C. A second `up` on the same data says who runs it.",
+        "Runs until Ctrl-C, SIGTERM or `loreline down`, and stops everything it started. Whatever happens\n"
+        "to it, also kill -9, nothing that was acknowledged is lost, and the next `up` carries on.\n"
+        "A second `up` on the same data says who runs it and exits with 2.\n\n"
+        "  loreline up\n"
+        "  loreline --docs ~/papers --data ~/papers-loreline --port 8080 up",
     )
     up.add_argument("--no-ingest", action="store_true", help="do not look for new files at the start")
-    up.set_defaults(run=running.up)
-    down = _command(commands, "down", "stop the stack that runs on this data directory")
-    down.set_defaults(run=running.down)
-    status = _command(commands, "status", "say what runs, whether it is well, and how far the views are")
+    up.set_defaults(run=do.up, stopped_code=0)
+    down = _command(
+        commands,
+        "down",
+        "stop the stack that runs on this data directory",
+        "Returns when it has stopped; with nothing running it says so and exits with 0.",
+    )
+    down.set_defaults(run=do.down)
+    status = _command(
+        commands,
+        "status",
+        "say what runs, whether it is well, and how far the views are",
+        "Exits with 0 when everything is well, with 1 when nothing runs or something is not well.\n"
+        "--json prints {state: running | starting | stopping | stopped, pid, url, health, views}.",
+    )
     status.add_argument("--json", action="store_true", help="one JSON object")
-    status.set_defaults(run=looking.status)
+    status.set_defaults(run=do.status)
     ingest = _command(
         commands,
         "ingest",
         "take in what is new or changed in docs/",
-        "With --wait it shows the run and exits with 1 if any file failed.",
+        "With --wait, or where no stack runs yet, it shows the run to its end and exits with 1 if any file\n"
+        "failed. Unchanged files are skipped; a failed file is tried again.\n\n"
+        "  loreline ingest --wait\n"
+        "  loreline ingest --wait --reingest    after a change of settings that shape chunks",
     )
     ingest.add_argument("--wait", action="store_true", help="follow the run to its end")
     ingest.add_argument(
@@ -103,43 +125,68 @@ def _add_running(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--force", action="store_true", help="do the work again even where its output is kept"
     )
     ingest.add_argument("--again", action="store_true", help="take deleted files in that still lie in docs/")
-    ingest.set_defaults(run=ingesting.ingest)
+    ingest.set_defaults(run=do.ingest)
 
 
 def _add_asking(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    ask = _command(commands, "ask", "ask one question; prints the answer as it comes, then its passages")
+    ask = _command(
+        commands,
+        "ask",
+        "ask one question; prints the answer as it comes, then its passages",
+        "Exits with 1 when nothing in the documents answers it. In the list of passages * marks the cited\n"
+        "ones, # a passage's place in each arm of the search. Each question is a conversation of its own.\n\n"
+        '  loreline ask "When does the last ferry leave?"\n'
+        '  loreline ask --json --method bm25 "error E-2041" | jq .answer',
+    )
     ask.add_argument("question", help="the question, in quotes")
     ask.add_argument("--json", action="store_true", help="one JSON object instead of text")
     ask.add_argument("--method", help="how to search: semantic, bm25 or hybrid")
     ask.add_argument("--top-k", type=int, help="passages to answer from")
-    ask.set_defaults(run=asking.ask)
+    ask.set_defaults(run=do.ask)
     chat = _command(
-        commands, "chat", "take in what is new, then answer question after question; :quit ends it"
+        commands,
+        "chat",
+        "take in what is new, then answer question after question; :quit ends it",
+        "All questions are one conversation, which the web page lists too. Reads lines from standard input,\n"
+        "so a file of questions works as well: loreline chat < questions.txt",
     )
     chat.add_argument("--no-ingest", action="store_true", help="begin at once")
-    chat.set_defaults(run=asking.chat)
+    chat.set_defaults(run=do.chat)
 
 
 def _add_looking(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     events = commands.add_parser("events", help="look at the log", description="Look at the log.")
     inside = events.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    tail = _command(inside, "tail", "print events as they are appended")
+    tail = _command(
+        inside,
+        "tail",
+        "print events as they are appended",
+        "Every change is an event in the log: each upload, ingest stage, question and answer.\n\n"
+        "  loreline events tail --after 0 --no-follow     the whole log\n"
+        "  loreline events tail --json | jq .type",
+    )
     tail.add_argument(
         "--after", type=int, metavar="SEQ", help="begin after this sequence (default: the last 20)"
     )
     tail.add_argument("--no-follow", action="store_true", help="end at the end of the log")
     tail.add_argument("--json", action="store_true", help="one JSON object a line, opened payloads included")
-    tail.set_defaults(run=looking.tail)
+    tail.set_defaults(run=do.tail)
     views = commands.add_parser(
         "views", help="list, rebuild and verify views", description="Look after views."
     )
     inside = views.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    listed = _command(inside, "list", "list the views and how far behind the log they are")
-    listed.set_defaults(run=looking.list_views)
+    listed = _command(
+        inside,
+        "list",
+        "list the views and how far behind the log they are",
+        "A view is what questions and pages are answered from; it can be dropped and rebuilt from the log.",
+    )
+    listed.set_defaults(run=do.list_views)
     for name, words in (
         ("rebuild", "build a view from the beginning of the log, compare, and let it answer"),
         ("verify", "build a view beside the live one, compare row by row, and drop it again"),
     ):
-        command = _command(inside, name, words, "No file is parsed and no model is called.")
+        more = "No file is parsed and no model is called. Exits with 1 when a view and its rebuild differ."
+        command = _command(inside, name, words, more)
         command.add_argument("view", help="a view's name, or `all`")
-        command.set_defaults(run=looking.compare_views, action=name)
+        command.set_defaults(run=do.compare_views, action=name)

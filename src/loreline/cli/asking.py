@@ -12,6 +12,7 @@ from typing import Any
 
 from loreline.cli.attach import Attached, EdgeRefused, attached
 from loreline.cli.ingesting import follow_run
+from loreline.cli.terminal import PlainWords, plain_words, typed_lines
 
 
 @dataclass
@@ -33,6 +34,11 @@ async def ask(arguments: argparse.Namespace) -> int:
         print(json.dumps(_as_json(turn), ensure_ascii=False, indent=2))
     else:
         print(_passages(turn))
+        if not turn.retrieval.get("chunks"):
+            print(
+                "No documents are taken in yet: put files into docs/, then `loreline ingest`.",
+                file=sys.stderr,
+            )
     return 0 if turn.done.get("found") else 1
 
 
@@ -47,7 +53,8 @@ async def chat(arguments: argparse.Namespace) -> int:
             await follow_run(client)
         print("Ask; :quit ends it.")
         conversation: str | None = None
-        while (question := await _read_line()) is not None:
+        lines = typed_lines()
+        while (question := await _next(lines)) is not None:
             if not question.strip():
                 continue
             try:
@@ -60,25 +67,26 @@ async def chat(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _read_line() -> str | None:
+async def _next(lines: asyncio.Queue[str | None]) -> str | None:
     """The next line of input; None at its end or at `:quit`."""
     print("\n> ", end="", flush=True)
-    line = await asyncio.to_thread(sys.stdin.readline)
-    return None if not line or line.strip() == ":quit" else line
+    line = await lines.get()
+    return None if line is None or line.strip() == ":quit" else line
 
 
 async def _turn(client: Attached, body: dict[str, Any], *, aloud: bool) -> Answered:
     """One turn. Raises EdgeRefused when it ends in an error."""
-    turn = Answered()
+    turn, plain = Answered(), PlainWords()
     async with aclosing(client.stream("POST", "/api/chat", body)) as frames:
         async for sent in frames:
             match sent.event:
                 case "retrieval":
                     turn.retrieval, turn.shown = sent.data, ""
+                    plain = PlainWords()
                 case "token":
                     turn.shown += sent.data["delta"]
                     if aloud:
-                        print(sent.data["delta"], end="", flush=True)
+                        print(plain.feed(sent.data["delta"]), end="", flush=True)
                 case "done":
                     turn.done = sent.data
                 case "error":
@@ -86,7 +94,10 @@ async def _turn(client: Attached, body: dict[str, Any], *, aloud: bool) -> Answe
     if not turn.done:
         raise EdgeRefused("the stream ended before the answer did; ask again")
     if aloud:
-        print() if turn.shown.strip() == turn.done["answer"].strip() else print("\n" + turn.done["answer"])
+        print(plain.close())
+        if turn.shown.strip() != turn.done["answer"].strip():
+            # A frame was lost, or a second attempt answered: what counts is what `done` says.
+            print("\n" + plain_words(turn.done["answer"]))
     return turn
 
 

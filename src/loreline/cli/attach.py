@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,9 +15,12 @@ from typing import Any
 import httpx
 
 from loreline.embedded.directory import read_runtime
-from loreline.schemas.errors import InputError, LorelineError
+from loreline.embedded.runtime import Runtime
+from loreline.schemas.errors import LorelineError, ServerFailed
 from loreline.wiring.environment import Config
-from loreline.wiring.stack import running
+
+START_PATIENCE_S = 60.0
+"""How long a command waits for a stack that another process is just starting."""
 
 
 class EdgeRefused(LorelineError):
@@ -72,27 +77,54 @@ def _json(response: httpx.Response) -> Any:
 
 @asynccontextmanager
 async def attached(config: Config) -> AsyncIterator[Attached]:
-    """A client of the stack that runs on the data directory; without one, a stack of our own."""
-    runtime = read_runtime(config.data)
-    if runtime is not None and runtime.url:
+    """A client of the stack that runs on the data directory; without one, a stack of our own.
+
+    Raises EdgeRefused when the stack stops meanwhile, and what starting one raises.
+    """
+    runtime = await _started(config)
+    if runtime is not None:
         async with attached_to(runtime.url) as client:
             yield client
         return
-    if runtime is not None:
-        raise InputError(
-            "starting", f"process {runtime.pid} is just starting this stack; try again in a second"
-        )
+    # Imported here: a command that attaches needs none of it, and it takes most of a second.
+    from loreline.wiring.stack import running
+
     log_to_file(config)
-    async with running(config) as stack, attached_to(stack.url, own=True) as client:
-        yield client
+    async with running(config) as stack:
+        log_to_file(config)
+        async with attached_to(stack.url, own=True) as client:
+            yield client
+
+
+async def _started(config: Config) -> Runtime | None:
+    """Who runs the data directory, once that stack answers; None if nobody does."""
+    deadline = time.monotonic() + START_PATIENCE_S
+    while True:
+        runtime = read_runtime(config.data)
+        if runtime is None or runtime.url:
+            return runtime
+        if time.monotonic() > deadline:
+            raise ServerFailed(
+                f"process {runtime.pid} has been starting this stack for {START_PATIENCE_S:g} s; try again"
+            )
+        await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
 async def attached_to(url: str, *, own: bool = False) -> AsyncIterator[Attached]:
-    """A client of the stack at an address. Streams may be silent for long, so reads have no limit."""
+    """A client of the stack at an address. Streams may be silent for long, so reads have no limit.
+
+    Raises EdgeRefused when nothing answers there, or the connection breaks.
+    """
     timeout = httpx.Timeout(None, connect=5.0)
     async with httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False) as http:
-        yield Attached(url, http, own)
+        try:
+            yield Attached(url, http, own)
+        except httpx.TransportError as error:
+            raise EdgeRefused(
+                f"the stack at {url} went away ({str(error) or type(error).__name__}); "
+                "`loreline status` says whether one runs"
+            ) from error
 
 
 def log_to_file(config: Config) -> None:

@@ -7,8 +7,9 @@ import json
 from contextlib import aclosing
 from typing import Any
 
-from loreline.cli.attach import Attached, attached
-from loreline.embedded.directory import read_runtime
+from loreline.cli.attach import Attached, attached, attached_to
+from loreline.embedded.directory import is_held, read_runtime
+from loreline.embedded.runtime import Runtime
 
 TAIL = 20
 
@@ -17,10 +18,9 @@ async def status(arguments: argparse.Namespace) -> int:
     """Say what runs; exits with 1 when nothing does, or something is not well."""
     runtime = read_runtime(arguments.config.data)
     if runtime is None or not runtime.url:
-        words = "nothing runs" if runtime is None else "starting"
-        print(json.dumps({"state": words}) if arguments.json else f"{arguments.config.data}: {words}")
+        _say_state(arguments, runtime)
         return 1
-    async with attached(arguments.config) as client:
+    async with attached_to(runtime.url) as client:
         health, views = await client.get("/api/health"), await client.get("/api/views")
     if arguments.json:
         found = {"state": "running", "pid": runtime.pid, "url": runtime.url, "health": health, "views": views}
@@ -31,6 +31,20 @@ async def status(arguments: argparse.Namespace) -> int:
             print(f"  {name:<12} {'ok' if service['ok'] else 'NOT OK: ' + (service['detail'] or '')}")
         print(_view_lines(views))
     return 0 if health["ok"] else 1
+
+
+def _say_state(arguments: argparse.Namespace, runtime: Runtime | None) -> None:
+    """The state of a data directory whose stack does not answer."""
+    data = arguments.config.data
+    pid = runtime.pid if runtime is not None else None
+    if pid is not None:
+        state, words = "starting", f"Process {pid} is just starting the stack on {data}."
+    elif is_held(data):
+        state, words = "stopping", f"The stack on {data} is just stopping."
+    else:
+        state, words = "stopped", f"Nothing runs on {data}. `loreline up` starts it."
+    found = {"state": state, "pid": pid, "url": None, "health": None, "views": None}
+    print(json.dumps(found, indent=2) if arguments.json else words)
 
 
 async def tail(arguments: argparse.Namespace) -> int:

@@ -126,10 +126,14 @@ class DataDirectory:
         """Say in `runtime.json` (0600) who runs this directory and where."""
         write_private(self.path / "runtime.json", runtime.to_json())
 
+    def forget_runtime(self) -> None:
+        """Stop saying who runs this directory: from here on it is about to be free."""
+        (self.path / "runtime.json").unlink(missing_ok=True)
+
     def close(self) -> None:
         """Forget the running stack and let the next process in. A second call does nothing."""
         if self._lock is not None:
-            (self.path / "runtime.json").unlink(missing_ok=True)
+            self.forget_runtime()
             os.close(self._lock)
             self._lock = None
 
@@ -158,6 +162,18 @@ def read_runtime(path: Path) -> Runtime | None:
     finally:
         os.close(handle)
     return runtime
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process has the data directory at `path` open: one that runs, starts or stops a stack."""
+    try:
+        handle = os.open(path / "lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(handle, shared=True)
+    finally:
+        os.close(handle)
 
 
 def _refuse_foreign(path: Path) -> None:
@@ -192,9 +208,10 @@ def _try_lock(handle: int, *, shared: bool = False) -> bool:
 
 def _busy(path: Path) -> str:
     runtime = read_runtime(path)
-    who = "another process that is just starting or stopping"
+    who = "another process, which is just stopping"
     if runtime is not None:
-        who = f"process {runtime.pid}" + (f" at {runtime.url}" if runtime.url else "")
+        where = f"at {runtime.url}" if runtime.url else "which is just starting"
+        who = f"process {runtime.pid} {where}"
     return f"{path} is in use by {who}. Use that one, stop it with `loreline down`, or name another --data."
 
 

@@ -97,9 +97,14 @@ class Supervisor:
         """Start all servers at once and watch them.
 
         Raises:
-            ServerFailed: one did not start; the others are stopped again.
+            ServerFailed: one did not start; the others are stopped again, as when the call is cancelled.
         """
-        outcomes = await asyncio.gather(*(server.start() for server in self._servers), return_exceptions=True)
+        starting = asyncio.gather(*(server.start() for server in self._servers), return_exceptions=True)
+        try:
+            outcomes = await starting
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
         failed = next((outcome for outcome in outcomes if isinstance(outcome, BaseException)), None)
         if failed is not None:
             await self.stop()

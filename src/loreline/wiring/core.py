@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
@@ -29,7 +30,7 @@ from loreline.events.keys import SqliteKeys
 from loreline.events.live import NatsLive
 from loreline.events.refs import Recordings, SqliteRefs
 from loreline.events.topology import live_stream, lore_stream
-from loreline.schemas.errors import DependencyDown, LogError
+from loreline.schemas.errors import DependencyDown, InputError, LogError
 from loreline.schemas.ids import APP_OWNER, SETTINGS
 from loreline.schemas.ports import BlobStore
 from loreline.schemas.settings import Settings, resolve
@@ -181,6 +182,15 @@ def monotonic() -> float:
 
 
 def corpus_folder(path: Path) -> Path:
-    """A corpus folder, made if it is missing."""
-    path.mkdir(parents=True, exist_ok=True)
+    """A corpus folder, made if it is missing. Raises InputError when it is none and cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        os.listdir(path)
+    except OSError as error:
+        reason = (
+            "it is a file" if isinstance(error, (FileExistsError, NotADirectoryError)) else error.strerror
+        )
+        raise InputError(
+            "bad_corpus_folder", f"{path} cannot be the folder of a corpus: {reason}; name another"
+        ) from error
     return path.resolve()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from loreline.embedded.directory import DataDirectory
+from loreline.embedded.directory import DataDirectory, read_runtime
 from loreline.embedded.nats import EmbeddedNats
 from loreline.embedded.nats_config import NatsGuest, NatsService, NatsUser
 from loreline.embedded.postgres import EmbeddedPostgres
@@ -33,6 +35,7 @@ from loreline.processors.app import ProcessorApp
 from loreline.processors.ingest.runs import RunsReactor
 from loreline.processors.sealer import Sealer
 from loreline.projectors.host import ViewHost
+from loreline.schemas.errors import DataDirectoryBusy
 from loreline.wiring.core import (
     Core,
     audit_log,
@@ -50,6 +53,9 @@ from loreline.wiring.processing import build_app, ensure_profile
 from loreline.wiring.views import Views, open_views
 
 _log = logging.getLogger(__name__)
+
+STOP_PATIENCE_S = 30.0
+"""How long a start waits for the stack that is just stopping on the same data."""
 
 
 @dataclass
@@ -99,7 +105,8 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
     """
     hooks = hooks or Hooks()
     async with AsyncExitStack() as stack:
-        directory = stack.enter_context(DataDirectory.open(config.data))
+        directory = stack.enter_context(await _open_directory(config.data))
+        directory.write_runtime(Runtime(os.getpid()))
         docs, graph_docs = corpus_folder(config.docs), corpus_folder(config.graph_docs)
         _log.info("corpora: %s, %s", docs, graph_docs)
         servers = await _start_servers(stack, directory)
@@ -124,7 +131,21 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         url = await _serve(stack, edge, config)
         ports = {"nats": servers[0].port, "postgres": servers[1].port}
         directory.write_runtime(_runtime(url, ports, servers[1]))
+        stack.callback(directory.forget_runtime)
         yield Stack(url, core, models, views, host, servers, processors, failed)
+
+
+async def _open_directory(path: Path) -> DataDirectory:
+    """Open the data directory; one whose stack is just stopping is waited for."""
+    deadline = time.monotonic() + STOP_PATIENCE_S
+    while True:
+        try:
+            return DataDirectory.open(path)
+        except DataDirectoryBusy:
+            # Who stops says no longer that it runs, and goes on holding the lock until its servers ended.
+            if read_runtime(path) is not None or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(0.05)
 
 
 def _runtime(url: str, ports: Mapping[str, int], postgres: EmbeddedPostgres) -> Runtime:
