@@ -19,7 +19,7 @@ const part = (selector) => /** @type {any} */ (document.querySelector(selector))
 const chat = /** @type {import('./chat.js').Chat} */ (part('lore-chat'));
 const corpus = /** @type {import('./corpus.js').Corpus} */ (part('lore-corpus'));
 const conversations = /** @type {import('./conversations.js').Conversations} */ (part('lore-conversations'));
-const health = part('lore-health');
+const health = /** @type {import('./health.js').Health} */ (part('lore-health'));
 const sidebar = /** @type {HTMLElement} */ (part('#sidebar'));
 const menu = /** @type {HTMLButtonElement} */ (part('#menu'));
 const documentsLink = /** @type {HTMLAnchorElement} */ (part('#documents-link'));
@@ -157,6 +157,7 @@ wireDrops();
 wireTheme();
 addEventListener('hashchange', route);
 health.addEventListener('recovered', load);
+chat.addEventListener('trouble', () => health.check());
 // Another window or a command may have started an ingest meanwhile.
 document.addEventListener('visibilitychange', () => {
   if (!document.hidden) corpus.followIngest();

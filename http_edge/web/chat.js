@@ -12,8 +12,8 @@ import { welcome } from './welcome.js';
 /** @typedef {{abort: AbortController, turnId: string | null, stopped: boolean}} Running */
 
 /**
- * `<lore-chat>`: fires `answered` with the conversation's id when a turn is complete, and `missing` when the
- * conversation to open does not exist.
+ * `<lore-chat>`: fires `answered` with the conversation's id when a turn is complete, `missing` when the conversation
+ * to open does not exist, and `trouble` when a turn failed.
  */
 export class Chat extends HTMLElement {
   /** @type {string | null} */
@@ -130,7 +130,10 @@ export class Chat extends HTMLElement {
       await this.#follow(turn, running);
     } catch (problem) {
       if (running.stopped) turn.stopped(retry);
-      else if (problem instanceof ApiError) turn.fail(problem.message, retry);
+      else if (problem instanceof ApiError) {
+        turn.fail(problem.message, retry);
+        this.dispatchEvent(new CustomEvent('trouble'));
+      }
       else {
         turn.fail('This page could not show the answer. Reload it and ask again.', retry);
         throw problem;

@@ -22,7 +22,8 @@ export class Conversations extends HTMLElement {
       this.#trouble = '';
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
-      this.#trouble = problem.message;
+      // A list that was read before stays as it is: the banner says what is wrong.
+      this.#trouble = this.#all.length === 0 ? problem.message : '';
     }
     this.#draw();
   }
@@ -34,12 +35,9 @@ export class Conversations extends HTMLElement {
   }
 
   #draw() {
-    if (this.#trouble) {
-      fill(this, h('p', { class: 'trouble' }, this.#trouble));
-      return;
-    }
     if (this.#all.length === 0) {
-      fill(this, h('p', { class: 'quiet' }, 'Your conversations will be kept here.'));
+      const kept = h('p', { class: 'quiet' }, 'Your conversations will be kept here.');
+      fill(this, this.#trouble ? h('p', { class: 'trouble' }, this.#trouble) : kept);
       return;
     }
     const now = new Date();
@@ -51,6 +49,7 @@ export class Conversations extends HTMLElement {
     }
     fill(
       this,
+      this.#trouble && h('p', { class: 'trouble' }, this.#trouble),
       ...[...groups].flatMap(([name, members]) => [
         h('h2', { class: 'side-title' }, name),
         h('ul', {}, ...members.map((one) => this.#item(one))),

@@ -62,6 +62,7 @@ export class Corpus extends HTMLElement {
 
   /** @param {import('./dropped.js').Picked[]} picked */
   upload(picked) {
+    this.scrollTo({ top: 0 });
     this.#uploads.add(picked);
   }
 
