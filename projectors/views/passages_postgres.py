@@ -48,6 +48,8 @@ CREATE TABLE IF NOT EXISTS {schema}.{table} (
     embedding              vector({dim}) NOT NULL,
     PRIMARY KEY (chunk_id, from_seq)
 );
+-- Inline, or each distance would fetch the vector from the TOAST table.
+ALTER TABLE {schema}.{table} ALTER COLUMN embedding SET STORAGE MAIN;
 CREATE INDEX IF NOT EXISTS {by_file} ON {schema}.{table} (file_id) WHERE to_seq IS NULL;
 CREATE INDEX IF NOT EXISTS {by_number} ON {schema}.{table} (original_index);
 """
@@ -269,7 +271,9 @@ class PassagesReader:
         As of a sequence, the rows visible then are scanned exactly; now, the HNSW index answers.
         """
         candidates = max(EF_SEARCH, min(1000, 2 * top_k))
-        options = f"hnsw.ef_search = {candidates}", "hnsw.iterative_scan = strict_order"
+        options = [f"hnsw.ef_search = {candidates}", "hnsw.iterative_scan = strict_order"]
+        if as_of_seq is None:
+            options.append("enable_sort = off")  # without statistics the planner would sort every row
         distance = _distance(len(vector), exact=as_of_seq is not None)
         async with self._database.snapshot(NAME, options=options) as at:
             if at is None:
