@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 
 import regex
+
+from loreline.projectors.lexical.porter import porter_stem
 
 ANALYZER_VERSION = "english-ident-cjk/1"
 """Name of the chains below; indexes written under another name are derived again from their text."""
@@ -84,10 +85,6 @@ class Analyzer:
     """The three chains, with a memo of the words seen so far. Safe to share between threads."""
 
     def __init__(self) -> None:
-        # Imported here because nltk's package takes seconds to load and most commands never index.
-        from nltk.stem.porter import PorterStemmer
-
-        self._porter: Callable[[str], str] = PorterStemmer(mode=PorterStemmer.MARTIN_EXTENSIONS).stem
         self._english_memo: dict[str, str] = {}
         self._identifier_memo: dict[str, str] = {}
 
@@ -134,7 +131,7 @@ class Analyzer:
         if lowered in STOP_WORDS or _BRIDGE_ONLY.fullmatch(lowered):
             return ""
         # Every rule of Porter's begins at an ASCII suffix: other words pass through unchanged.
-        return self._porter(lowered) if "a" <= lowered[-1] <= "z" else lowered
+        return porter_stem(lowered) if "a" <= lowered[-1] <= "z" else lowered
 
 
 def _pieces(word: str) -> list[str]:

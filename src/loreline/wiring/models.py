@@ -15,6 +15,7 @@ from loreline.processors.models import (
     open_language_model,
 )
 from loreline.processors.parsers.isolation import Reader
+from loreline.projectors.lexical.porter import porter_stem
 from loreline.schemas.errors import DependencyDown
 from loreline.schemas.ports import CountTokens, Stem
 from loreline.wiring.environment import Config
@@ -50,13 +51,5 @@ async def open_models(stack: AsyncExitStack, config: Config) -> Models:
         stack.push_async_callback(llm.close)
     reader = Reader(config.parse_workers)
     stack.push_async_callback(reader.close)
-    counter, stem = await asyncio.to_thread(_load)
-    return Models(embedder, llm, reader, counter, stem)
-
-
-def _load() -> tuple[CountTokens, Stem]:
-    """What takes a second to import, away from the event loop."""
-    from nltk.stem.porter import PorterStemmer
-
-    stemmer = PorterStemmer(mode=PorterStemmer.MARTIN_EXTENSIONS)
-    return cl100k_counter(), stemmer.stem
+    counter = await asyncio.to_thread(cl100k_counter)
+    return Models(embedder, llm, reader, counter, porter_stem)

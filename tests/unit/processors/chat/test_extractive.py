@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nltk.stem import PorterStemmer
 from tests.unit.processors.chat.conftest import HashEmbedder, RealEmbedder, make_passage
 
 from loreline.processors.chat.extractive import NOT_FOUND, TUNING, ExtractiveAnswer, answer_extractively
 from loreline.processors.chat.quotes import plain_text, render
+from loreline.projectors.lexical.porter import porter_stem
 from loreline.schemas.ports import Embedder
 from loreline.schemas.records import RetrievedChunk
 
-STEM = PorterStemmer(mode="MARTIN_EXTENSIONS").stem
+STEM = porter_stem
 
 LIGHTHOUSE = """# The Skerry lighthouse
 
