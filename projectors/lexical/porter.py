@@ -80,7 +80,7 @@ def _past_and_gerund(word: str) -> str:
 
 
 def _restored(stem: str) -> str:
-    """A stem that lost `ed` or `ing`, with the `e` that fell away before it, or without its doubled letter."""
+    """What lost `ed` or `ing`, with the `e` that fell away before it, or without its doubled letter."""
     if stem.endswith(("at", "bl", "iz")):
         return stem + "e"
     if _ends_double(stem):
