@@ -7,6 +7,9 @@ import { h } from './dom.js';
 /** Characters of a passage that are shown before it is opened. */
 const EXCERPT_CHARS = 340;
 
+/** Characters within which further quotes are still shown. */
+const QUOTES_CHARS = 640;
+
 /** Characters kept before a quote, so that it is read in its sentence's company. */
 const LEAD_CHARS = 90;
 
@@ -36,7 +39,7 @@ export function findQuotes(text, quotes) {
 }
 
 /**
- * The part of a text to show first: around the first quote, else the beginning; cut between words.
+ * The part of a text to show first: around the first quote and those near it, else the beginning; cut between words.
  *
  * @param {string} text
  * @param {Span[]} spans
@@ -44,8 +47,9 @@ export function findQuotes(text, quotes) {
  */
 export function excerpt(text, spans) {
   if (text.length <= EXCERPT_CHARS * 1.25) return [0, text.length];
-  const [quoteStart, quoteEnd] = spans[0] ?? [0, 0];
+  const [quoteStart, firstEnd] = spans[0] ?? [0, 0];
   const start = quoteStart <= LEAD_CHARS ? 0 : afterSpace(text, quoteStart - LEAD_CHARS, quoteStart);
+  const quoteEnd = Math.max(firstEnd, ...spans.map(([, end]) => end).filter((end) => end <= start + QUOTES_CHARS));
   const wanted = Math.max(start + EXCERPT_CHARS, quoteEnd + 40);
   if (wanted >= text.length) return [start, text.length];
   const space = text.lastIndexOf(' ', wanted);
