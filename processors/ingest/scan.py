@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,12 +22,13 @@ class Found:
     Attributes:
         relative_path: its normalised path inside the corpus: its identity.
         path: where it really is.
+        modified_at, created_at: as the disk tells them; None where it does not, or tells nonsense.
     """
 
     relative_path: str
     path: Path
     size_bytes: int
-    modified_at: datetime
+    modified_at: datetime | None
     created_at: datetime | None
 
 
@@ -50,21 +52,23 @@ def is_reserved(relative_path: str) -> bool:
 def scan(root: Path, extensions: Sequence[str]) -> Scan:
     """Every file below `root` with one of the extensions (no dots, lower case), in path order.
 
-    Hidden files and folders, reserved folders, and links that lead outside are passed over.
+    Hidden files and folders, reserved folders, and links that lead outside are passed over. Of names
+    that differ only in how their letters are composed, the first in path order is taken.
     """
     files: dict[str, Found] = {}
     unsupported: list[tuple[str, str]] = []
-    base = root.resolve()
+    base = Path(os.path.realpath(root))
     for path in _walk(root):
         shown = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "replace")
         relative = normalise_path(shown)
         reason = _refusal(path, shown=shown, base=base, extensions=extensions)
         if reason is None and relative in files:
             reason = "another file's name differs from it only in how its letters are composed"
-        if reason is not None:
-            unsupported.append((relative, reason))
-            continue
-        files[relative] = _found(path, relative)
+        found = _found(path, relative) if reason is None else None
+        if found is None:
+            unsupported.append((relative, reason or "it went away while the folder was looked through"))
+        else:
+            files[relative] = found
     return Scan(tuple(files[name] for name in sorted(files)), tuple(sorted(unsupported)))
 
 
@@ -81,23 +85,43 @@ def _walk(root: Path) -> Iterator[Path]:
                 yield Path(directory) / name
 
 
+def read_file(path: Path) -> bytes:
+    """The file's bytes. Raises OSError, also for what is no regular file any more: it never waits."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        return file.read()
+
+
 def _refusal(path: Path, *, shown: str, base: Path, extensions: Sequence[str]) -> str | None:
     if path.suffix.lower().removeprefix(".") not in extensions:
         return "its type is not in ALLOWED_EXTENSIONS"
     if "\ufffd" in shown:
         return "its name is not valid UTF-8; rename it"
-    if not path.resolve().is_relative_to(base):
+    if "\\" in path.name:
+        return "its name holds a backslash, which separates folders elsewhere; rename it"
+    real = Path(os.path.realpath(path))  # unlike Path.resolve, it takes a link to itself calmly
+    if not real.is_relative_to(base):
         return "it is a link that leads out of the corpus folder"
-    return None if path.is_file() else "it is not a regular file"
+    if is_reserved(real.relative_to(base).as_posix()):
+        return "it is a link into a reserved folder"
+    return None if os.path.isfile(path) else "it is not a regular file"
 
 
-def _found(path: Path, relative: str) -> Found:
-    status = path.stat()
+def _found(path: Path, relative: str) -> Found | None:
+    """The file as it is now; None if it is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
     born = getattr(status, "st_birthtime", None)
-    return Found(
-        relative,
-        path,
-        status.st_size,
-        datetime.fromtimestamp(status.st_mtime, UTC),
-        None if born is None else datetime.fromtimestamp(born, UTC),
-    )
+    return Found(relative, path, status.st_size, _moment(status.st_mtime), _moment(born))
+
+
+def _moment(timestamp_s: float | None) -> datetime | None:
+    """A file's time; None for one that no calendar holds, which is no reason to pass a file over."""
+    try:
+        return None if timestamp_s is None else datetime.fromtimestamp(timestamp_s, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
