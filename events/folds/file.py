@@ -52,7 +52,7 @@ class FileState:
     """What is known of a file.
 
     Attributes:
-        identity: the newest version's words; None before the first version.
+        newest: the event that discovered the newest version; None before the first.
         version: the newest version, None when there never was one.
         live: the version views hold, None when they hold none.
         is_deleted: whether a user deleted it; an upload or another content brings it back.
@@ -60,7 +60,7 @@ class FileState:
         passes: by profile, the newest pass.
     """
 
-    identity: file.FileIdentity | None = None
+    newest: file.FileDiscovered | None = None
     version: str | None = None
     live: str | None = None
     is_deleted: bool = False
@@ -93,7 +93,7 @@ def evolve(state: FileState, stored: Stored[Payload]) -> FileState:
             current = Pass(payload.version, payload.run, stored.seq, "discovered")
             return replace(
                 state,
-                identity=payload.private,
+                newest=payload,
                 version=payload.version,
                 is_deleted=False,
                 missing=False,

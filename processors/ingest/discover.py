@@ -5,69 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.corpus import CORPUS, CorpusState
-from loreline.events.folds.file import FILE, FileState
+from loreline.processors.ingest.look import ACTOR, Tally, miss, take
 from loreline.processors.ingest.ports import IngestPorts
 from loreline.processors.ingest.profiles import define, profile_id, profile_settings, uses
-from loreline.processors.ingest.scan import Found, Scan, scan
+from loreline.processors.ingest.scan import Scan, scan
 from loreline.processors.stage import Commands, Stage
-from loreline.schemas.events import corpus, file
+from loreline.schemas.events import corpus
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import (
     APP_OWNER,
     RAG_CORPUS,
-    content_hash_of,
     derived_key,
-    doc_id_of,
-    file_aggregate,
-    file_id_of,
-    owner_of,
-    version_of,
 )
 
-ACTOR = "stage.discover"
 BATCH = 200
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A found file with the identities its content gives it."""
-
-    found: Found
-    file_id: str
-    version: str
-    identity: file.FileIdentity
-    data: bytes
-
-
-@dataclass
-class Tally:
-    """What a look through the folder came to."""
-
-    planned: list[tuple[str, str]]
-    skipped: int = 0
-    unreadable: int = 0
-
-
-def wanted(state: FileState, *, version: str, profile: str, run: UUID, reingest: bool, again: bool) -> bool:
-    """Whether a version found on disk has to go through the stages under the profile.
-
-    A deleted file is left alone until its content changes or `again` is said. A version that failed is
-    tried again; one that is embedded or has no text is not, unless `reingest`.
-    """
-    if state.is_deleted and state.version == version and not again:
-        return False
-    current = state.passes.get(profile)
-    if current is None or current.version != version:
-        return True
-    if current.run == run:
-        return False
-    return reingest or current.reached == "failed" or not current.is_over
 
 
 def discover(ports: IngestPorts) -> Stage:
@@ -86,11 +42,11 @@ def discover(ports: IngestPorts) -> Stage:
         await ports.appender.execute(_started(event, request.run, profile))
         settings = await ports.settings()
         looked = await asyncio.to_thread(scan, ports.corpus_root, settings.upload.extensions)
-        tally = Tally([])
+        tally = Tally()
         for start in range(0, len(looked.files), BATCH):
-            await _take(ports, event, request, profile, looked.files[start : start + BATCH], tally)
-        missing = await _missing(ports, event, request.run, looked)
-        return [await _plan(ports, event, request.run, profile, tally, looked, missing)]
+            await take(ports, event, request, profile, looked.files[start : start + BATCH], tally)
+        await miss(ports, event, request, profile, tally)
+        return [await _plan(ports, event, request.run, profile, tally, looked)]
 
     return Stage("discover", ("lore.rag.corpus.main.operation_requested",), run)
 
@@ -129,118 +85,6 @@ def _refuse(event: Stored[Payload], run: UUID) -> Command[CorpusState]:
     return _command(event, "refused", lambda _: [failed])
 
 
-async def _take(
-    ports: IngestPorts,
-    event: Stored[Payload],
-    request: corpus.OperationRequested,
-    profile: str,
-    files: Sequence[Found],
-    tally: Tally,
-) -> None:
-    """Discover one batch of files: read, decide, keep the bytes, append together."""
-    app_key = ports.keys.current(APP_OWNER).secret
-    ids = [file_id_of(app_key, found.relative_path) for found in files]
-    await asyncio.to_thread(ports.keys.ensure, [owner_of(file_aggregate(file_id)) for file_id in ids])
-    commands: list[Command[FileState]] = []
-    for found, file_id in zip(files, ids, strict=True):
-        candidate = await asyncio.to_thread(_read, ports, found, file_id)
-        if candidate is None:
-            tally.unreadable += 1
-            continue
-        state = await ports.appender.state(file_aggregate(file_id), FILE)
-        current = state.passes.get(profile)
-        if current is not None and (current.version, current.run) == (candidate.version, request.run):
-            tally.planned.append((file_id, candidate.version))  # a former delivery got this far
-        elif wanted(
-            state,
-            version=candidate.version,
-            profile=profile,
-            run=request.run,
-            reingest=request.reingest,
-            again=request.again,
-        ):
-            source = await ports.blobs.put(owner_of(file_aggregate(file_id)), candidate.data)
-            commands.append(_discovered(event, request, profile, candidate, source))
-            tally.planned.append((file_id, candidate.version))
-        else:
-            tally.skipped += 1
-    if commands:
-        await ports.appender.execute_together(commands)
-
-
-def _read(ports: IngestPorts, found: Found, file_id: str) -> Candidate | None:
-    """The file's bytes and identities; None when it is gone or cannot be read."""
-    try:
-        data = found.path.read_bytes()
-    except OSError:
-        return None
-    content_hash = content_hash_of(data)
-    doc_id = doc_id_of(found.relative_path, content_hash)
-    owner_key = ports.keys.current(owner_of(file_aggregate(file_id))).secret
-    identity = file.FileIdentity(
-        relative_path=found.relative_path,
-        doc_id=doc_id,
-        content_hash=content_hash,
-        file_created_at=found.created_at,
-        file_modified_at=found.modified_at,
-    )
-    return Candidate(found, file_id, version_of(owner_key, doc_id), identity, data)
-
-
-def _discovered(
-    event: Stored[Payload],
-    request: corpus.OperationRequested,
-    profile: str,
-    candidate: Candidate,
-    source: str,
-) -> Command[FileState]:
-    payload = file.FileDiscovered(
-        version=candidate.version,
-        profile=profile,
-        run=request.run,
-        source=source,
-        size_bytes=len(candidate.data),
-        force=request.force,
-        private=candidate.identity,
-    )
-
-    def decide(state: FileState) -> Sequence[Payload]:
-        current = state.passes.get(profile)
-        done = current is not None and (current.version, current.run) == (candidate.version, request.run)
-        return [] if done else [payload]
-
-    return Command(
-        file_aggregate(candidate.file_id),
-        FILE,
-        derived_key(event.event.id, "discover", f"{candidate.file_id}.{candidate.version}"),
-        decide,
-        actor=ACTOR,
-        correlation=request.run,
-        causation=event.event.id,
-    )
-
-
-async def _missing(ports: IngestPorts, event: Stored[Payload], run: UUID, looked: Scan) -> int:
-    """Note the known files that are not on the disk any more; how many there are."""
-    present = {found.relative_path for found in looked.files}
-    known = await ports.known_files(event.seq)
-    gone = [each for each in known if each.relative_path not in present and not each.is_awaited]
-    for each in gone:
-        if each.is_missing:
-            continue
-        payload = file.FileMissing(version=each.version, run=run)
-
-        def decide(state: FileState, payload: file.FileMissing = payload) -> Sequence[Payload]:
-            return [] if state.missing or state.is_deleted else [payload]
-
-        key = derived_key(event.event.id, "missing", each.file_id)
-        aggregate = file_aggregate(each.file_id)
-        await ports.appender.execute(
-            Command(aggregate, FILE, key, decide, actor=ACTOR, correlation=run, causation=event.event.id)
-        )
-    return len(gone)
-
-
 async def _plan(
     ports: IngestPorts,
     event: Stored[Payload],
@@ -248,7 +92,6 @@ async def _plan(
     profile: str,
     tally: Tally,
     looked: Scan,
-    missing: int,
 ) -> Command[CorpusState]:
     address = await ports.blobs.put(APP_OWNER, encode_plan(tally.planned))
     planned = corpus.OperationPlanned(
@@ -259,7 +102,7 @@ async def _plan(
         n_discovered=len(looked.files),
         n_skipped=tally.skipped,
         n_unsupported=len(looked.unsupported) + tally.unreadable,
-        n_missing=missing,
+        n_missing=tally.missing,
     )
 
     def decide(state: CorpusState) -> Sequence[Payload]:

@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 ACTOR = "stage.runs"
 FILTERS = (
     "lore.rag.corpus.main.*",
+    "lore.rag.file.*.discovered",
     "lore.rag.file.*.embedded",
     "lore.rag.file.*.no_text",
     "lore.rag.file.*.failed",
@@ -39,7 +40,7 @@ FILTERS = (
     "lore.app.deadletter.*.parked",
 )
 
-Outcome = Literal["ingested", "no_text", "failed", "dropped"]
+Outcome = Literal["ingested", "no_text", "failed", "parked", "dropped"]
 
 
 @dataclass
@@ -64,6 +65,8 @@ class Progress:
         """One more event of the run."""
         payload, file_id = stored.event.payload, stored.event.aggregate.id
         match payload:
+            case file.FileDiscovered() if payload.run == self.run:
+                self.ended.pop(file_id, None)  # it was deleted, and is back
             case file.FileEmbedded() if payload.run == self.run:
                 self.ended[file_id], self.chunks[file_id] = "ingested", payload.n_chunks
             case file.FileNoText() if payload.run == self.run:
@@ -73,12 +76,18 @@ class Progress:
             case file.FileDeleted():
                 self.ended.setdefault(file_id, "dropped")
             case app.EventParked() if stored.event.correlation == self.run:
-                self.ended.setdefault(payload.owner.removeprefix("file/"), "failed")
+                self.ended.setdefault(payload.owner.removeprefix("file/"), "parked")
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left to wait for."""
         return self.plan is not None and self.plan <= self.ended.keys()
+
+    @property
+    def fills_profile(self) -> bool:
+        """Whether the profile it filled may answer: it was to, and no file is left without an outcome."""
+        left = "parked" in {self.ended[each] for each in self.plan or ()}
+        return self.reingest and self.profile is not None and not left
 
     def completed(self) -> corpus.OperationCompleted:
         """The event that closes the run."""
@@ -88,7 +97,7 @@ class Progress:
             run=self.run,
             n_ingested=counts["ingested"],
             n_no_text=counts["no_text"],
-            n_failed=counts["failed"],
+            n_failed=counts["failed"] + counts["parked"],
             n_dropped=counts["dropped"],
             n_chunks=sum(self.chunks.get(each, 0) for each in files),
         )
@@ -147,7 +156,7 @@ class RunsReactor:
             return
         self._progress = None
         causation = progress.planned.event.id
-        if progress.reingest and progress.profile:
+        if progress.fills_profile and progress.profile:
             await self._appender.execute(activation(progress.profile, causation=causation))
         completed = progress.completed()
 
