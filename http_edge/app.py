@@ -52,12 +52,7 @@ async def page(request: Request) -> Response:
 
 def create_app(edge: Edge) -> Starlette:
     """The application: the API, the page and its files."""
-    handlers = {
-        LorelineError: on_error,
-        ValidationError: on_error,
-        HTTPException: on_error,
-        Exception: on_error,
-    }
+    handlers = {LorelineError: on_error, ValidationError: on_error, HTTPException: on_error}
     app = Starlette(
         routes=[
             *ROUTES,
@@ -67,5 +62,6 @@ def create_app(edge: Edge) -> Starlette:
         middleware=[Middleware(Guard, edge=edge)],
         exception_handlers=handlers,
     )
+    app.router.redirect_slashes = False  # an address has one spelling, and another one is an error like any
     app.state.edge = edge
     return app

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -12,7 +12,8 @@ from loreline.schemas.events import app, corpus, file
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.wire import IngestRunOut, IngestSummaryOut
 
-_STAGE_AFTER: dict[type[Payload], str] = {
+_EMPTY: Mapping[str, Any] = {"stage": None, "file": None, "outcome": None, "current": None, "total": None}
+_STAGE_AFTER: Mapping[type[Payload], str] = {
     file.FileDiscovered: "parse",
     file.FileParsed: "chunk",
     file.FileChunked: "contextualize",
@@ -29,42 +30,81 @@ class Frame:
     waits: bool = False
 
 
+def run_of(run: UUID, history: Sequence[Stored[Payload]]) -> IngestRunOut:
+    """A run as it stands, from its corpus's events since it was requested. Raises ValueError without them."""
+    out: IngestRunOut | None = None
+    planned: corpus.OperationPlanned | None = None
+    for stored in history:
+        payload, moment = stored.event.payload, stored.event.time
+        if getattr(payload, "run", None) != run:
+            continue
+        match payload:
+            case corpus.OperationRequested():
+                out = IngestRunOut(
+                    run_id=str(run), state="running", reingest=payload.reingest, started_at=moment
+                )
+            case corpus.OperationPlanned():
+                planned = payload
+        if out is not None and (end := _end(payload, planned)) is not None:
+            out = out.model_copy(update={**end, "finished_at": moment})
+    if out is None:
+        raise ValueError(f"nobody asked for the run {run} in these events")
+    return out
+
+
+def _end(payload: Payload, planned: corpus.OperationPlanned | None) -> dict[str, Any] | None:
+    """What an event that ends a run makes of it; None for any other."""
+    match payload:
+        case corpus.OperationCompleted():
+            return {"state": "completed", "summary": _summary(payload, planned)}
+        case corpus.OperationFailed():
+            return {"state": "failed", "error": payload.private.reason}
+        case corpus.OperationCancelled():
+            return {"state": "failed", "error": "cancelled"}
+    return None
+
+
+def _summary(
+    completed: corpus.OperationCompleted, planned: corpus.OperationPlanned | None
+) -> IngestSummaryOut:
+    return IngestSummaryOut(
+        discovered=planned.n_discovered if planned else 0,
+        ingested=completed.n_ingested,
+        skipped=planned.n_skipped if planned else 0,
+        no_text=completed.n_no_text,
+        failed=completed.n_failed,
+        unsupported=planned.n_unsupported if planned else 0,
+        chunks=completed.n_chunks,
+    )
+
+
 class RunFrames:
     """The frames of one run, in order, from the events it is made of."""
 
-    def __init__(self, run: UUID, reingest: bool) -> None:
+    def __init__(self, run: UUID) -> None:
         self._run = run
-        self._reingest = reingest
-        self._started_at: datetime | None = None
+        self._history: list[Stored[Payload]] = []
         self._paths: dict[str, str] = {}
         self._planned: corpus.OperationPlanned | None = None
         self._done = 0
         self.is_over = False
 
-    def snapshot(self, started_at: datetime, state: str) -> IngestRunOut:
-        """The run as its operation stands."""
-        shown: Literal["running", "completed", "failed"] = "running"
-        if state == "completed":
-            shown = "completed"
-        elif state in {"failed", "cancelled"}:
-            shown = "failed"
-        return IngestRunOut(
-            run_id=str(self._run), state=shown, reingest=self._reingest, started_at=started_at
-        )
-
     def take(self, stored: Stored[Payload]) -> list[Frame]:
         """The frames one more event makes; none if it is not of this run."""
         payload, file_id = stored.event.payload, stored.event.aggregate.id
+        if stored.event.aggregate.kind == "corpus":
+            self._history.append(stored)
         match payload:
             case corpus.OperationRequested() if payload.run == self._run:
-                self._started_at = stored.event.time
                 return [_progress("discover")]
             case corpus.OperationPlanned() if payload.run == self._run:
                 return self._plan(payload)
             case corpus.OperationCompleted() | corpus.OperationFailed() | corpus.OperationCancelled() if (
                 payload.run == self._run
             ):
-                return self._end(stored, payload)
+                self.is_over = True
+                out = run_of(self._run, self._history)
+                return [Frame("status", {"run": out.model_dump(mode="json")}, waits=True)]
             case app.EventParked() if stored.event.correlation == self._run:
                 return self._parked(payload)
             case file.FileDiscovered() | file.FileParsed() | file.FileChunked() | file.FileSituated() if (
@@ -84,7 +124,7 @@ class RunFrames:
 
     def _counted(self, data: dict[str, Any]) -> dict[str, Any]:
         total = self._planned.n_planned if self._planned else None
-        return {**data, "files_done": self._done, "files_total": total}
+        return {**_EMPTY, **data, "files_done": self._done, "files_total": total}
 
     def _stage(self, stage: str, path: str) -> Frame:
         return Frame("progress", self._counted({"stage": stage, "file": path}))
@@ -98,18 +138,18 @@ class RunFrames:
         return [Frame("progress", self._counted({"stage": "discover"})), _said("INFO", words)]
 
     def _file_done(self, payload: file.FileEmbedded | file.FileNoText | file.FileFailed) -> list[Frame]:
-        self._done += 1
         path = payload.private.relative_path
+        stored = isinstance(payload, file.FileEmbedded)
+        frames = [self._stage("store", path)] if stored else []
+        self._done += 1
         outcome = {file.FileEmbedded: "ingested", file.FileNoText: "no_text"}.get(type(payload), "failed")
         done: dict[str, Any] = {"stage": "file_done", "file": path, "outcome": outcome}
-        frames = []
         if isinstance(payload, file.FileFailed):
             done["reason"] = payload.private.reason
             frames.append(_said("ERROR", f"{path}: {payload.private.reason}"))
         elif isinstance(payload, file.FileNoText):
             frames.append(_said("WARNING", f"{path}: there is no text in it"))
-        waits = isinstance(payload, file.FileEmbedded)
-        return [*frames, Frame("progress", self._counted(done), waits=waits)]
+        return [*frames, Frame("progress", self._counted(done), waits=stored)]
 
     def _parked(self, payload: app.EventParked) -> list[Frame]:
         self._done += 1
@@ -118,38 +158,9 @@ class RunFrames:
         done = {"stage": "file_done", "file": path, "outcome": "failed", "reason": payload.private.error}
         return [_said("ERROR", words), Frame("progress", self._counted(done))]
 
-    def _end(
-        self,
-        stored: Stored[Payload],
-        payload: corpus.OperationCompleted | corpus.OperationFailed | corpus.OperationCancelled,
-    ) -> list[Frame]:
-        self.is_over = True
-        started = self._started_at or stored.event.time
-        state = "completed" if isinstance(payload, corpus.OperationCompleted) else "failed"
-        run = self.snapshot(started, state).model_copy(update={"finished_at": stored.event.time})
-        if isinstance(payload, corpus.OperationCompleted):
-            run = run.model_copy(update={"summary": self._summary(payload)})
-        elif isinstance(payload, corpus.OperationFailed):
-            run = run.model_copy(update={"error": payload.private.reason})
-        else:
-            run = run.model_copy(update={"error": "cancelled"})
-        return [Frame("status", {"run": run.model_dump(mode="json")}, waits=True)]
-
-    def _summary(self, completed: corpus.OperationCompleted) -> IngestSummaryOut:
-        planned = self._planned
-        return IngestSummaryOut(
-            discovered=planned.n_discovered if planned else 0,
-            ingested=completed.n_ingested,
-            skipped=planned.n_skipped if planned else 0,
-            no_text=completed.n_no_text,
-            failed=completed.n_failed,
-            unsupported=planned.n_unsupported if planned else 0,
-            chunks=completed.n_chunks,
-        )
-
 
 def _progress(stage: str) -> Frame:
-    return Frame("progress", {"stage": stage, "file": None, "files_done": 0, "files_total": None})
+    return Frame("progress", {**_EMPTY, "stage": stage, "files_done": 0, "files_total": None})
 
 
 def _said(level: str, message: str) -> Frame:

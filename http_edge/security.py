@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loreline.http_edge.errors import envelope
+from loreline.http_edge.errors import answer, envelope
 from loreline.http_edge.ports import Edge
 
 POLICY = (
@@ -27,7 +27,7 @@ _ALWAYS = frozenset({"/api/health"})
 
 
 class Guard:
-    """Refuses requests made through another site, and answers nothing from a damaged log.
+    """Refuses requests made through another site, answers nothing from a damaged log, envelopes every error.
 
     A page elsewhere can make a browser send requests here (by a name that resolves to this machine, or
     from its own origin); neither carries a local host name and a local origin.
@@ -43,15 +43,23 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        started = False
+
         async def with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(scope)
-        await (refusal or self._app)(scope, receive, with_headers)
+        try:
+            await (self._refusal(scope) or self._app)(scope, receive, with_headers)
+        except Exception as error:
+            if started:
+                raise
+            await answer(error)(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         headers = Headers(scope=scope)
@@ -59,15 +67,18 @@ class Guard:
         if host not in LOCAL:
             return envelope("forbidden_host", "this stack answers on this machine's own names only", 403)
         origin = headers.get("origin")
-        if scope["method"] in _UNSAFE and origin not in (None, "null") and _host(origin or "") not in LOCAL:
-            return envelope("forbidden_origin", "another site may not write here", 403)
-        if scope["method"] in _UNSAFE and origin == "null":
+        if scope["method"] in _UNSAFE and origin is not None and not _is_own(origin, headers["host"]):
             return envelope("forbidden_origin", "another site may not write here", 403)
         damage = self._edge.damage()
         path: str = scope["path"]
         if damage is not None and path.startswith("/api/") and path not in _ALWAYS:
             return envelope("log_damaged", str(damage), 503)
         return None
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether a page that this edge served sends the request: the same name and the same port."""
+    return origin.lower() in {f"http://{host.lower()}", f"https://{host.lower()}"}
 
 
 def _host(url: str) -> str:

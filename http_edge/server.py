@@ -44,7 +44,8 @@ class EdgeServer:
 
     async def start(self) -> str:
         """Listen; returns the URL. Raises ServerFailed when the port is taken."""
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # asyncio switches Nagle's delay (40 ms an answer) off only where the protocol is named.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((self._host, self._port or 0))

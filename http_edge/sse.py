@@ -5,50 +5,77 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from loreline.http_edge.errors import answer
 
 KEEP_ALIVE_S = 15.0
+MAX_WAITING = 256
+"""Frames that wait for a slow reader before their source has to wait too."""
 
 
 def frame(event: str, data: Any, *, id_: str | None = None) -> bytes:
     """One event as bytes."""
     head = f"id: {id_}\n" if id_ else ""
-    return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
-
-
-def event_stream(
-    frames: AsyncGenerator[bytes, None], *, headers: Mapping[str, str] | None = None
-) -> StreamingResponse:
-    """A response of frames; a comment keeps the connection alive through silences."""
-    return StreamingResponse(
-        _kept_alive(frames),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})},
+    return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode(
+        "utf-8", "replace"
     )
 
 
-async def _kept_alive(frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    async with aclosing(frames):
-        pending: asyncio.Future[bytes] | None = None
+class EventStream(StreamingResponse):
+    """A response of frames; a comment keeps the connection alive through silences.
+
+    The frames' source runs in a task of its own: a reader that goes away cancels it once, and what it
+    then does to clean up is not cancelled again, as it would be inside the response.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, frames: AsyncGenerator[bytes, None], *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._frames = frames
+        self._lane: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_WAITING)
+        shown = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})}
+        super().__init__(self._chunks(), headers=shown)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send frames until they end or the reader goes away; then let the source clean up."""
+        source = asyncio.create_task(self._run())
+        await asyncio.sleep(0)  # a source that began is one that cleans up
         try:
-            while True:
-                pending = pending or asyncio.ensure_future(anext(frames))
-                done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE_S)
-                if not done:
-                    yield b": still here\n\n"
-                    continue
-                try:
-                    chunk = pending.result()
-                except StopAsyncIteration:
-                    return
-                finally:
-                    pending = None
-                yield chunk
+            await super().__call__(scope, receive, send)
         finally:
-            if pending is not None:
-                pending.cancel()
-                with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
-                    await pending
+            source.cancel()
+            await asyncio.gather(source, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Put the frames on the lane; a failure after the 200 can only be told in-band."""
+        try:
+            async with aclosing(self._frames) as frames:
+                async for each in frames:
+                    await self._lane.put(each)
+        except Exception as error:
+            await self._lane.put(_failure(error))
+        await self._lane.put(None)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                chunk = await asyncio.wait_for(self._lane.get(), KEEP_ALIVE_S)
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if chunk is None:
+                return
+            yield chunk
+
+
+def _failure(error: Exception) -> bytes:
+    """The envelope's inside as an `error` frame."""
+    body = json.loads(bytes(answer(error).body))
+    return frame("error", body["error"])

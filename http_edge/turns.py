@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from loreline.events.envelope import Stored
@@ -18,6 +18,7 @@ from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import Aggregate
 
 SIGN_OF_LIFE_S = 3.0
+"""Longest silence of a reader; shorter when CHAT_ABANDON_S is, so that a reader is never taken for gone."""
 FRAME_KEYS = frozenset({"attempt", "n", "event", "data"})
 
 
@@ -37,13 +38,18 @@ class Reading:
 
 
 class TurnStream:
-    """Frames of a turn in order, then `done` or `error`; says that somebody reads while it is read."""
+    """Frames of a turn in order, then `done` or `error`; says that somebody reads while it is read.
 
-    def __init__(self, edge: Edge, turn: UUID) -> None:
+    abandon_s: after how long without a reader the turn is stopped; 0: as soon as this one goes away.
+    """
+
+    def __init__(self, edge: Edge, turn: UUID, *, abandon_s: float) -> None:
         self._edge = edge
         self._turn = turn
+        self._abandon_s = abandon_s
+        self._seen = (0, 0)
         self._stack = AsyncExitStack()
-        self._queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[Literal["frame", "end", "failed"], Any]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def listen(self) -> None:
@@ -67,58 +73,70 @@ class TurnStream:
 
     async def frames(self, reading: Reading, earlier: Sequence[Any] = ()) -> AsyncGenerator[bytes, None]:
         """The frames as bytes; `earlier` are those already published, for a reader that comes late."""
+        self._seen = reading.seen
         self._tasks.append(asyncio.create_task(self._outcome(reading)))
         self._tasks.append(asyncio.create_task(self._signs_of_life()))
-        seen, ended = reading.seen, False
+        ended = False
         try:
-            for sent in earlier:
-                if (shown := _shown(sent, seen)) is not None:
-                    seen = (sent["attempt"], sent["n"])
-                    yield shown
+            for shown in self._unseen(earlier):
+                yield shown
             while not ended:
                 kind, value = await self._queue.get()
                 if kind == "frame":
-                    if (shown := _shown(value, seen)) is not None:
-                        seen = (value["attempt"], value["n"])
+                    for shown in self._unseen([value]):
                         yield shown
-                else:
-                    ended = True
-                    yield value
+                    continue
+                ended = True
+                if kind == "failed":
+                    raise value
+                for shown in self._unseen(await self._rest()):
+                    yield shown
+                yield value
         finally:
             await self.close()
-            if not ended:
-                await self._left()
+            if not ended and self._abandon_s == 0:
+                await self._edge.live.publish(control_topic(self._turn), {"stop": True})
 
-    async def _left(self) -> None:
-        """A reader went away before the end: with CHAT_ABANDON_S=0 that stops the turn at once."""
-        settings = await self._edge.settings()
-        if settings.chat.abandon_s == 0:
-            await self._edge.live.publish(control_topic(self._turn), {"stop": True})
+    def _unseen(self, sent: Iterable[Any]) -> Iterator[bytes]:
+        """Those frames that the reader does not have, as bytes. What is no frame is passed over."""
+        for each in sent:
+            if not isinstance(each, dict) or not each.keys() >= FRAME_KEYS:
+                continue
+            attempt, number = each["attempt"], each["n"]
+            if (attempt, number) > self._seen:
+                self._seen = (attempt, number)
+                yield frame(each["event"], each["data"], id_=f"{attempt}-{number}")
+
+    async def _rest(self) -> list[Any]:
+        """Frames that the outcome overtook, or that were lost on the way."""
+        waiting = []
+        while not self._queue.empty():
+            kind, value = self._queue.get_nowait()
+            if kind == "frame":
+                waiting.append(value)
+        return waiting + await self._edge.live.recall(frames_topic(self._turn))
 
     async def _outcome(self, reading: Reading) -> None:
         """Wait for the turn's outcome in the log, where it is whether or not a frame was lost."""
-        follow = self._edge.log.follow(after_seq=reading.after_seq, filters=[reading.conversation.wildcard])
-        async with aclosing(follow) as batches:
-            async for batch in batches:
-                for sealed in batch:
-                    ending = _ending(self._edge.codec.decode(sealed), reading)
-                    if ending is not None:
-                        await asyncio.sleep(0)  # frames that are here already go first
-                        self._queue.put_nowait(("end", ending))
-                        return
+        try:
+            follow = self._edge.log.follow(
+                after_seq=reading.after_seq, filters=[reading.conversation.wildcard]
+            )
+            async with aclosing(follow) as batches:
+                async for batch in batches:
+                    for sealed in batch:
+                        ending = _ending(self._edge.codec.decode(sealed), reading)
+                        if ending is not None:
+                            self._queue.put_nowait(("end", ending))
+                            return
+        except Exception as error:
+            self._queue.put_nowait(("failed", error))
 
     async def _signs_of_life(self) -> None:
+        every_s = min(SIGN_OF_LIFE_S, self._abandon_s / 4) if self._abandon_s else SIGN_OF_LIFE_S
         while True:
             await self._edge.live.publish(control_topic(self._turn), {"reading": True})
-            await asyncio.sleep(SIGN_OF_LIFE_S)
-
-
-def _shown(sent: Any, seen: tuple[int, int]) -> bytes | None:
-    """A frame as bytes; None for one that was seen, or is none (LIVE is not to be trusted)."""
-    if not isinstance(sent, dict) or not sent.keys() >= FRAME_KEYS:
-        return None
-    place = (sent["attempt"], sent["n"])
-    return frame(sent["event"], sent["data"], id_=f"{place[0]}-{place[1]}") if place > seen else None
+            await asyncio.sleep(every_s)
 
 
 def _ending(stored: Stored[Payload], reading: Reading) -> bytes | None:

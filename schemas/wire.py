@@ -5,9 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 MAX_QUESTION_CHARS = 16_000
+
+
+def _without_zero(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a zero character (U+0000) cannot be kept; leave it out")
+    return text
+
+
+_NO_ZERO = AfterValidator(_without_zero)
+"""No database column and no model takes a zero character."""
 
 
 class Body(BaseModel):
@@ -34,7 +44,9 @@ class ChatRequest(Body):
     """A question."""
 
     query: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS)
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
+        _NO_ZERO,
     ]
     conversation_id: str | None = None
     overrides: ChatOverrides | None = None
@@ -44,7 +56,10 @@ class ChatRequest(Body):
 class ConversationCreateRequest(Body):
     """A conversation to start."""
 
-    title: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)] | None = None
+    title: (
+        Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), _NO_ZERO]
+        | None
+    ) = None
 
 
 class IngestStartRequest(Body):
@@ -97,6 +112,7 @@ class MessageOut(Out):
     answered_by: str | None = None
     found: bool | None = None
     citations: list[dict[str, Any]] = Field(default_factory=list)
+    dropped_marks: list[int] = Field(default_factory=list)
     sources: list[MessageSourceOut] = Field(default_factory=list)
 
 

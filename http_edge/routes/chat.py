@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
@@ -15,7 +16,7 @@ from loreline.http_edge.addresses import conversation_not_found, conversation_of
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.preflight import require
 from loreline.http_edge.requests import LOG_SEQ, body_of, command_key, edge_of
-from loreline.http_edge.sse import event_stream
+from loreline.http_edge.sse import EventStream
 from loreline.http_edge.turns import Reading, TurnStream
 from loreline.processors.chat.frames import control_topic, frames_topic
 from loreline.projectors.reads import CONVERSATIONS
@@ -27,6 +28,7 @@ from loreline.schemas.wire import ChatOverrides, ChatRequest
 
 LOOK_UP_S = 2.0
 SERVICES = ("nats", "postgres", "embedder", "llm")
+_PLACE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})", re.ASCII)
 
 
 async def ask(request: Request) -> Response:
@@ -50,16 +52,19 @@ async def ask(request: Request) -> Response:
         deadline=edge.clock() + timedelta(seconds=settings.chat.deadline_s),
         private=events.Question(question=body.query),
     )
-    stream = TurnStream(edge, turn)
+    stream = TurnStream(edge, turn, abandon_s=settings.chat.abandon_s)
     await stream.listen()
     try:
         stored = await edge.appender.execute(_asking(conversation, key, asked))
+        # A repeated question was asked before; what it missed meanwhile is in LIVE.
+        earlier = [] if stored[-1].event.payload is asked else await edge.live.recall(frames_topic(turn))
     except BaseException:
         await stream.close()
         raise
-    seq = stored[0].seq
     headers = {"X-Turn-Id": str(turn), "X-Conversation-Id": conversation.id, LOG_SEQ: str(stored[-1].seq)}
-    return event_stream(stream.frames(Reading(conversation, turn, seq - 1)), headers=headers)
+    return EventStream(
+        stream.frames(Reading(conversation, turn, stored[0].seq - 1), earlier), headers=headers
+    )
 
 
 def _checked(edge: Edge, overrides: ChatOverrides) -> ChatOverrides:
@@ -100,7 +105,7 @@ async def read_on(request: Request) -> Response:
     """`GET /api/chat/{turn_id}/stream`: the turn from the frame after `Last-Event-ID`."""
     edge = edge_of(request)
     turn, conversation = await _turn(request, edge)
-    stream = TurnStream(edge, turn)
+    stream = TurnStream(edge, turn, abandon_s=(await edge.settings()).chat.abandon_s)
     await stream.listen()
     try:
         earlier = await edge.live.recall(frames_topic(turn))
@@ -110,7 +115,7 @@ async def read_on(request: Request) -> Response:
         raise
     seen = _place(request.headers.get("Last-Event-ID", ""))
     after_seq = history[0].seq - 1 if history else 0
-    return event_stream(stream.frames(Reading(conversation, turn, after_seq, seen), earlier))
+    return EventStream(stream.frames(Reading(conversation, turn, after_seq, seen), earlier))
 
 
 async def abort(request: Request) -> Response:
@@ -150,5 +155,5 @@ def _no_turn(text: str) -> NotFound:
 
 def _place(text: str) -> tuple[int, int]:
     """A frame's place from its id; (0, 0) for what is not one."""
-    attempt, _, number = text.partition("-")
-    return (int(attempt), int(number)) if attempt.isdigit() and number.isdigit() else (0, 0)
+    found = _PLACE.fullmatch(text.strip())
+    return (int(found[1]), int(found[2])) if found else (0, 0)

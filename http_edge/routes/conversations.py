@@ -12,6 +12,7 @@ from loreline.events.append import Command
 from loreline.events.folds.conversation import CONVERSATION, ConversationState
 from loreline.http_edge.addresses import conversation_not_found, conversation_of
 from loreline.http_edge.requests import LOG_SEQ, answer, await_min_seq, body_of, command_key, edge_of
+from loreline.processors.chat.frames import control_topic
 from loreline.projectors.reads import CONVERSATIONS, ConversationSummary, Message
 from loreline.schemas.events.conversation import ConversationCreated, ConversationDeleted, Title
 from loreline.schemas.events.payload import Payload
@@ -40,18 +41,18 @@ async def create_conversation(request: Request) -> Response:
     edge = edge_of(request)
     body = await body_of(request, ConversationCreateRequest)
     key = command_key(request, edge)
-    title = body.title or None
-    created = ConversationCreated(explicit=True, private=Title(title=title))
+    created = ConversationCreated(explicit=True, private=Title(title=body.title))
 
     def decide(state: ConversationState) -> Sequence[Payload]:
         return [] if state.exists else [created]
 
     aggregate = conversation_aggregate(str(key))
     (stored,) = await edge.appender.execute(Command(aggregate, CONVERSATION, key, decide, actor="user"))
-    moment = stored.event.time
+    payload, moment = stored.event.payload, stored.event.time
+    assert isinstance(payload, ConversationCreated)
     out = ConversationSummaryOut(
         conversation_id=aggregate.id,
-        title=title or UNTITLED,
+        title=payload.private.title or UNTITLED,
         created_at=moment,
         updated_at=moment,
         message_count=0,
@@ -92,6 +93,9 @@ async def delete_conversation(request: Request) -> Response:
 
     key = derived_key(UUID(aggregate.id), "delete")
     stored = await edge.appender.execute(Command(aggregate, CONVERSATION, key, decide, actor="user"))
+    for turn in state.turns:
+        if state.is_open(turn):  # nobody will see its answer
+            await edge.live.publish(control_topic(turn), {"stop": True})
     headers = {LOG_SEQ: str(stored[-1].seq)} if stored else {}
     return Response(status_code=204, headers=headers)
 

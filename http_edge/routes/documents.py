@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,10 +12,11 @@ from starlette.responses import Response
 from loreline.events.append import Command
 from loreline.events.folds.corpus import CORPUS
 from loreline.events.folds.file import FILE, FileState
+from loreline.http_edge.corpus_folder import remove_from_corpus
 from loreline.http_edge.ports import Edge
-from loreline.http_edge.requests import answer, await_min_seq, body_of, command_key, edge_of
+from loreline.http_edge.requests import answer, await_min_seq, body_of, command_key, edge_of, flag_of
 from loreline.projectors.reads import DOCUMENTS, LEXICAL, PASSAGES, Document
-from loreline.schemas.errors import Conflict, NotFound
+from loreline.schemas.errors import Conflict, InputError, NotFound
 from loreline.schemas.events.file import FileDeleted
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import RAG_CORPUS, derived_key, file_aggregate
@@ -28,6 +29,7 @@ from loreline.schemas.wire import (
 
 HOLDING_VIEWS = (PASSAGES, LEXICAL, DOCUMENTS)
 """The views that must let a deleted document go."""
+_DOC_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 async def list_documents(request: Request) -> Response:
@@ -36,15 +38,17 @@ async def list_documents(request: Request) -> Response:
     await await_min_seq(request, edge, (DOCUMENTS,))
     active = (await edge.appender.state(RAG_CORPUS, CORPUS)).active
     found = await edge.documents.live(active) if active else []
-    failed = request.query_params.get("include") == "failed"
-    return answer([_out(edge, each) for each in found if failed or each.state != "failed"])
+    include = request.query_params.get("include")
+    if include not in (None, "failed"):
+        raise InputError("validation_error", "include is failed, or left out")
+    return answer([_out(edge, each) for each in found if include or each.state != "failed"])
 
 
 async def delete_document(request: Request) -> Response:
     """`DELETE /api/documents/{doc_id}`: accepted once its event is."""
     edge = edge_of(request)
     doc_id = request.path_params["doc_id"]
-    remove = request.query_params.get("remove_file", "false").lower() in {"true", "1"}
+    remove = flag_of(request, "remove_file", default=False)
     done, seq = await _delete(request, edge, [doc_id], remove_file=remove)
     if not done.deleted:
         raise NotFound("document_not_found", f"there is no document {doc_id[:60]}")
@@ -55,7 +59,7 @@ async def delete_documents(request: Request) -> Response:
     """`POST /api/documents/delete`: several at once; unknown ids are named, not refused."""
     edge = edge_of(request)
     body = await body_of(request, DocumentBulkDeleteRequest)
-    remove = request.query_params.get("remove_file", "false").lower() in {"true", "1"}
+    remove = flag_of(request, "remove_file", default=False)
     done, seq = await _delete(request, edge, list(dict.fromkeys(body.doc_ids)), remove_file=remove)
     return answer(done, seq=seq)
 
@@ -71,7 +75,7 @@ async def _delete(
     missing: list[str] = []
     seq: int | None = None
     for doc_id in doc_ids:
-        document = await edge.documents.get(doc_id)
+        document = await edge.documents.get(doc_id) if _DOC_ID.fullmatch(doc_id) else None
         if document is None:
             missing.append(doc_id)
             continue
@@ -102,22 +106,6 @@ def _command(document: Document, key: object, *, remove_file: bool) -> Command[F
         return [] if state.is_deleted else [payload]
 
     return Command(file_aggregate(document.file_id), FILE, key, decide, actor="user")  # type: ignore[arg-type]
-
-
-def remove_from_corpus(root: Path, relative_path: str) -> bool:
-    """Unlink a file of the corpus and the folders that leaves empty; False if it was not there.
-
-    A path that leads out of the corpus is left alone.
-    """
-    path = root / relative_path
-    if not path.resolve().is_relative_to(root) or not path.is_file():
-        return False
-    path.unlink()
-    for folder in path.parents:
-        if folder == root or not folder.is_relative_to(root) or any(folder.iterdir()):
-            break
-        folder.rmdir()
-    return True
 
 
 def _out(edge: Edge, document: Document) -> DocumentOut:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from loreline.events.append import Command
+from loreline.events.envelope import Stored
 from loreline.events.folds.corpus import CORPUS, CorpusState, Operation
-from loreline.http_edge.ingest_frames import Frame, RunFrames
+from loreline.http_edge.ingest_frames import Frame, RunFrames, run_of
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.preflight import require
 from loreline.http_edge.requests import answer, body_of, command_key, edge_of
-from loreline.http_edge.sse import event_stream, frame
+from loreline.http_edge.sse import EventStream, frame
 from loreline.projectors.reads import DOCUMENTS, LEXICAL, PASSAGES
 from loreline.schemas.errors import Conflict
 from loreline.schemas.events.corpus import OperationRequested
@@ -31,7 +31,7 @@ VIEW_PATIENCE_S = 60.0
 
 
 async def start_ingest(request: Request) -> Response:
-    """`POST /api/ingest`: ask for a run; 202 with its handle."""
+    """`POST /api/ingest`: ask for a run; 202 with its handle. A repeated one gets the run as it is now."""
     edge = edge_of(request)
     body = await body_of(request, IngestStartRequest)
     await require(edge, ("nats", "postgres", "embedder"))
@@ -45,13 +45,15 @@ async def start_ingest(request: Request) -> Response:
             raise _taken(state.holder)
         return [requested]
 
-    stored = await edge.appender.execute(
-        Command(RAG_CORPUS, CORPUS, key, decide, actor="user", correlation=key)
-    )
-    run = IngestRunOut(
-        run_id=str(key), state="running", reingest=body.reingest, started_at=stored[0].event.time
-    )
-    return answer(run, status=202, seq=stored[0].seq)
+    command = Command(RAG_CORPUS, CORPUS, key, decide, actor="user", correlation=key)
+    (stored,) = await edge.appender.execute(command)
+    return answer(await _run(edge, key, stored.seq), status=202, seq=stored.seq)
+
+
+async def _run(edge: Edge, run: UUID, seq: int) -> IngestRunOut:
+    """A run as it stands, from its corpus's events since it was requested at `seq`."""
+    history = await edge.log.read(RAG_CORPUS, after_seq=seq - 1)
+    return run_of(run, [edge.codec.decode(each) for each in history])
 
 
 def _taken(holder: Operation) -> Conflict:
@@ -65,8 +67,8 @@ async def ingest_status(request: Request) -> Response:
     edge = edge_of(request)
     operation = (await edge.appender.state(RAG_CORPUS, CORPUS)).operation
     if operation is None or operation.kind != "ingest":
-        return event_stream(_idle())
-    return event_stream(_frames(edge, operation))
+        return EventStream(_idle())
+    return EventStream(_frames(edge, operation))
 
 
 async def _idle() -> AsyncGenerator[bytes, None]:
@@ -74,17 +76,19 @@ async def _idle() -> AsyncGenerator[bytes, None]:
 
 
 async def _frames(edge: Edge, operation: Operation) -> AsyncGenerator[bytes, None]:
-    run = RunFrames(operation.run, operation.reingest)
-    queue: asyncio.Queue[Frame | None] = asyncio.Queue()
-    first = await edge.log.get(operation.seq)
-    started_at = datetime.fromisoformat(first.wire.headers["ce-time"]) if first else edge.clock()
-    yield frame("status", {"run": run.snapshot(started_at, operation.state).model_dump(mode="json")})
+    """The run as it stands, then its frames from the first; `error` if they cannot be read on."""
+    snapshot = await _run(edge, operation.run, operation.seq)
+    yield frame("status", {"run": snapshot.model_dump(mode="json")})
+    run = RunFrames(operation.run)
+    queue: asyncio.Queue[Frame | Exception | None] = asyncio.Queue()
     tasks = [
         asyncio.create_task(_follow_log(edge, operation, run, queue)),
         asyncio.create_task(_follow_live(edge, operation.run, run, queue)),
     ]
     try:
         while (each := await queue.get()) is not None:
+            if isinstance(each, Exception):
+                raise each
             yield frame(each.event, each.data)
     finally:
         for task in tasks:
@@ -93,26 +97,34 @@ async def _frames(edge: Edge, operation: Operation) -> AsyncGenerator[bytes, Non
 
 
 async def _follow_log(
-    edge: Edge, operation: Operation, run: RunFrames, queue: asyncio.Queue[Frame | None]
+    edge: Edge, operation: Operation, run: RunFrames, queue: asyncio.Queue[Frame | Exception | None]
 ) -> None:
     """Turn the log's events into frames; a file is done once it can be found."""
     try:
         async with aclosing(edge.log.follow(after_seq=operation.seq - 1, filters=FILTERS)) as batches:
             async for batch in batches:
                 for sealed in batch:
-                    stored = edge.codec.decode(sealed)
-                    frames = run.take(stored)
-                    if any(each.waits for each in frames):
-                        await edge.wait(stored.seq, SEARCHABLE, timeout_s=VIEW_PATIENCE_S)
-                    for each in frames:
-                        queue.put_nowait(each)
+                    await _take(edge, edge.codec.decode(sealed), run, queue)
                     if run.is_over:
+                        queue.put_nowait(None)
                         return
-    finally:
-        queue.put_nowait(None)
+    except Exception as error:  # told to the reader, in whose task it can be
+        queue.put_nowait(error)
 
 
-async def _follow_live(edge: Edge, run_id: UUID, run: RunFrames, queue: asyncio.Queue[Frame | None]) -> None:
+async def _take(
+    edge: Edge, stored: Stored[Payload], run: RunFrames, queue: asyncio.Queue[Frame | Exception | None]
+) -> None:
+    waited = False
+    for each in run.take(stored):
+        if each.waits and not waited:
+            waited = await edge.wait(stored.seq, SEARCHABLE, timeout_s=VIEW_PATIENCE_S)
+        queue.put_nowait(each)
+
+
+async def _follow_live(
+    edge: Edge, run_id: UUID, run: RunFrames, queue: asyncio.Queue[Frame | Exception | None]
+) -> None:
     """Pass on the ticks inside a stage, which are nowhere but here."""
     async with edge.live.listen(f"run.{run_id}") as ticks:
         while True:

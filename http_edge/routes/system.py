@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from loreline.events.envelope import Stored
 from loreline.http_edge.ports import Edge, Probe
-from loreline.http_edge.requests import answer, edge_of
-from loreline.http_edge.sse import event_stream, frame
+from loreline.http_edge.preflight import ask
+from loreline.http_edge.requests import answer, edge_of, flag_of, number_of
+from loreline.http_edge.sse import EventStream, frame
 from loreline.projectors.host import Comparison
 from loreline.schemas.errors import InputError
 from loreline.schemas.events.payload import Payload
@@ -25,8 +26,6 @@ from loreline.schemas.wire import (
     ServiceHealth,
     ViewOut,
 )
-
-PROBE_TIMEOUT_S = 3.0
 
 
 async def health(request: Request) -> Response:
@@ -43,11 +42,7 @@ async def health(request: Request) -> Response:
 
 
 async def _probe(probe: Probe) -> ServiceHealth:
-    try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
-            trouble = await probe()
-    except TimeoutError:
-        trouble = f"no answer within {PROBE_TIMEOUT_S:g} s"
+    trouble = await ask(probe)
     return ServiceHealth(ok=trouble is None, detail=trouble)
 
 
@@ -64,9 +59,11 @@ async def config(request: Request) -> Response:
             ocr_engines=[],
             model_types=list(can.embedders),
             llm_model_types=["http"],
-            ranges={name: NumericRange(min=knob.low, max=knob.high) for name, knob in numbers.items()},
+            ranges={
+                name.lower(): NumericRange(min=knob.low, max=knob.high) for name, knob in numbers.items()
+            },
             upload_max_mb=upload.max_bytes // 1_000_000,
-            allowed_extensions=[f".{name}" for name in upload.extensions],
+            allowed_extensions=sorted(f".{name}" for name in upload.extensions),
             preview_enabled=False,
             answered_by=can.answered_by,
         )
@@ -119,14 +116,11 @@ def _comparison(found: Comparison) -> Response:
 async def events(request: Request) -> Response:
     """`GET /api/events`: opened events from after a sequence, live with `follow=true`."""
     edge = edge_of(request)
-    given = request.query_params.get("after_seq", "0")
-    if not given.isdigit():
-        raise InputError("validation_error", "after_seq is a sequence: a whole number from 0")
-    after_seq, last_seq = int(given), (await edge.log.info()).last_seq
+    after_seq, last_seq = number_of(request, "after_seq") or 0, (await edge.log.info()).last_seq
     if after_seq > last_seq:
         raise InputError("validation_error", f"after_seq={after_seq} lies beyond the log's end at {last_seq}")
-    following = request.query_params.get("follow", "true") == "true"
-    return event_stream(_events(edge, after_seq, None if following else last_seq))
+    following = flag_of(request, "follow", default=True)
+    return EventStream(_events(edge, after_seq, None if following else last_seq))
 
 
 async def _events(edge: Edge, after_seq: int, until_seq: int | None) -> AsyncGenerator[bytes, None]:

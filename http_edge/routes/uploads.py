@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-from collections.abc import Sequence
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
+from unicodedata import category
 from uuid import UUID
 
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message, Receive
 
 from loreline.events.append import Command
-from loreline.events.folds.file import FILE, FileState
+from loreline.events.folds.file import FILE
+from loreline.http_edge.corpus_folder import place_in, put_aside
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.requests import answer, command_key, edge_of
 from loreline.processors.ingest.scan import is_reserved
 from loreline.schemas.errors import InputError
 from loreline.schemas.events.file import FileIdentity, FileUploaded
-from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import (
     APP_OWNER,
     content_hash_of,
@@ -40,6 +42,12 @@ from loreline.schemas.wire import UploadedFileOut, UploadResponse
 
 MAX_DEPTH = 16
 MAX_NAME_BYTES = 240
+FRAMING_BYTES = 10_000_000
+"""What an upload's form may take beside its files: boundaries, paths and times."""
+UNWRITABLE = "docs_path_not_writable"
+_DRIVE = re.compile(r"[A-Za-z]:")
+_UNNAMEABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Control characters, halves of a pair, and line ends (Unicode's general categories)."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,9 @@ async def upload_documents(request: Request) -> Response:
     limits = (await edge.settings()).upload
     key = command_key(request, edge)
     async with _form(request, limits) as form:
-        parts = _parts(form, limits)
         outcomes: list[UploadedFileOut] = []
         seq: int | None = None
-        for index, part in enumerate(parts):
+        for index, part in enumerate(_parts(form, limits)):
             reason = refusal(part.path, size_bytes=part.upload.size or 0, limits=limits)
             if reason is not None:
                 outcomes.append(_outcome(part, reason=reason))
@@ -69,47 +76,56 @@ async def upload_documents(request: Request) -> Response:
             outcomes.append(outcome)
             seq = stored_seq if stored_seq is not None else seq
     if not any(outcome.stored for outcome in outcomes):
-        reasons = ", ".join(sorted({outcome.reason or "" for outcome in outcomes}))
-        if reasons == "docs_path_not_writable":
-            message = "the corpus folder cannot be written to; check who owns it"
-            raise InputError("docs_path_not_writable", message, status=500)
-        raise InputError("no_file_stored", f"no file was stored: {reasons or 'there was none'}")
+        reasons = sorted({outcome.reason or "" for outcome in outcomes})
+        if UNWRITABLE in reasons:
+            message = "the corpus folder cannot be written to; check who owns it and whether the disk is full"
+            raise InputError(UNWRITABLE, message, status=500)
+        raise InputError("no_file_stored", f"no file was stored: {', '.join(reasons)}")
     return answer(UploadResponse(files=outcomes), status=201, seq=seq)
 
 
-class _form:  # noqa: N801 - used as a context manager, like Request.form
+@asynccontextmanager
+async def _form(request: Request, limits: UploadSettings) -> AsyncIterator[FormData]:
     """The request's form, closed with its spooled files. Raises InputError for what is not one."""
+    allowed = limits.max_total_bytes + FRAMING_BYTES
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > allowed:
+        raise InputError("batch_too_large", _too_large(limits))
+    counted = Request(request.scope, _counting(request.receive, allowed, limits))
+    try:
+        form = await counted.form(max_files=limits.max_files, max_fields=3 * limits.max_files + 10)
+    except HTTPException as error:
+        if "Too many files" in error.detail:
+            raise InputError("too_many_files", _too_many(limits)) from error
+        raise InputError("validation_error", f"the upload cannot be read: {error.detail}") from error
+    try:
+        yield form
+    finally:
+        await form.close()
 
-    def __init__(self, request: Request, limits: UploadSettings) -> None:
-        self._request = request
-        self._limits = limits
-        self._form: FormData | None = None
 
-    async def __aenter__(self) -> FormData:
-        length = self._request.headers.get("content-length", "")
-        if length.isdigit() and int(length) > self._limits.max_total_bytes + 10_000_000:
-            raise InputError("batch_too_large", _too_large(self._limits))
-        try:
-            self._form = await self._request.form(
-                max_files=self._limits.max_files + 1, max_fields=3 * self._limits.max_files + 10
-            )
-        except MultiPartException as error:
-            code = "too_many_files" if "Too many" in error.message else "validation_error"
-            raise InputError(code, f"the upload cannot be read: {error.message}") from error
-        return self._form
+def _counting(receive: Receive, allowed: int, limits: UploadSettings) -> Receive:
+    """`receive` that refuses to go on once the body is larger than it may be, whatever it announced."""
+    received = 0
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._form is not None:
-            await self._form.close()
+    async def count() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > allowed:
+            raise InputError("batch_too_large", _too_large(limits))
+        return message
+
+    return count
 
 
 def _parts(form: FormData, limits: UploadSettings) -> list[Part]:
     """The files with their paths and times. Raises InputError when the lists do not pair up."""
     uploads = [each for each in form.getlist("files") if isinstance(each, UploadFile)]
+    if not uploads:
+        raise InputError("validation_error", "files: a form (multipart/form-data) with files is needed")
     paths = [str(each) for each in form.getlist("paths")]
     modified = [str(each) for each in form.getlist("modified")]
-    if len(uploads) > limits.max_files:
-        raise InputError("too_many_files", f"at most {limits.max_files} files at once (UPLOAD_MAX_FILES)")
     if sum(each.size or 0 for each in uploads) > limits.max_total_bytes:
         raise InputError("batch_too_large", _too_large(limits))
     if paths and len(paths) != len(uploads):
@@ -128,6 +144,10 @@ def _parts(form: FormData, limits: UploadSettings) -> list[Part]:
     ]
 
 
+def _too_many(limits: UploadSettings) -> str:
+    return f"at most {limits.max_files} files at once (UPLOAD_MAX_FILES)"
+
+
 def _too_large(limits: UploadSettings) -> str:
     return f"at most {limits.max_total_bytes // 1_000_000} MB at once (UPLOAD_MAX_TOTAL_MB)"
 
@@ -142,12 +162,10 @@ def _moment(text: str) -> datetime | None:
 
 def refusal(path: str, *, size_bytes: int, limits: UploadSettings) -> str | None:
     """Why a file is not stored, as a machine word; None when it is."""
-    parts = PurePosixPath(path).parts
-    if not path or path.startswith("/") or "\0" in path or any(p in {"..", "."} for p in path.split("/")):
+    parts = path.split("/")
+    if _DRIVE.match(path) or any(_is_no_name(part) for part in parts):
         return "invalid_path"
-    if ":" in parts[0] or any(p.startswith(".") or not p.strip() or not p.isprintable() for p in parts):
-        return "invalid_path"
-    if any(len(p.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES for p in parts):
+    if any(len(part.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES for part in parts):
         return "name_too_long"
     if len(parts) > MAX_DEPTH:
         return "path_too_deep"
@@ -158,20 +176,47 @@ def refusal(path: str, *, size_bytes: int, limits: UploadSettings) -> str | None
     return "file_too_large" if size_bytes > limits.max_bytes else None
 
 
+def _is_no_name(part: str) -> bool:
+    """Empty, hidden (which takes in `.` and `..`), blank, or with characters no name should hold."""
+    return not part.strip() or part.startswith(".") or any(category(each) in _UNNAMEABLE for each in part)
+
+
 async def _store(edge: Edge, part: Part, key: UUID) -> tuple[UploadedFileOut, int | None]:
-    """Blob, event, file. Once the event is in the log the upload is not lost, whatever happens next."""
+    """Bytes beside their place, blob, event, place: once the event is in the log nothing is lost."""
     data = await part.upload.read()
-    target = edge.corpus_root / part.path
-    if not _is_inside(edge.corpus_root, target):
+    target = await asyncio.to_thread(place_in, edge.corpus_root, part.path)
+    if target is None:
         return _outcome(part, reason="invalid_path"), None
+    aggregate = file_aggregate(file_id_of(edge.keys.current(APP_OWNER).secret, part.path))
     replaced = await asyncio.to_thread(target.is_file)
-    file_id = file_id_of(edge.keys.current(APP_OWNER).secret, part.path)
-    aggregate = file_aggregate(file_id)
-    owner = owner_of(aggregate)
+    try:
+        aside = await asyncio.to_thread(put_aside, target, data, part.modified_at)
+    except OSError:
+        return _outcome(part, reason=UNWRITABLE), None
+    try:
+        payload = await _uploaded(edge, part, data, owner_of(aggregate))
+        command = Command(aggregate, FILE, key, lambda _: [payload], actor="user")
+        (stored,) = await edge.appender.execute(command)
+        newest = True
+        if stored.event.payload is not payload:  # stored before: perhaps all of it, perhaps just the event
+            history = await edge.log.read(aggregate)
+            replaced = any(each.seq < stored.seq for each in history)
+            newest = stored.event.payload == payload and all(each.seq <= stored.seq for each in history)
+        if newest:
+            await asyncio.to_thread(aside.replace, target)
+    except OSError:
+        return _outcome(part, reason=UNWRITABLE), None
+    finally:
+        await asyncio.to_thread(aside.unlink, missing_ok=True)
+    return _outcome(part, replaced=replaced), stored.seq
+
+
+async def _uploaded(edge: Edge, part: Part, data: bytes, owner: str) -> FileUploaded:
+    """The event of an upload; its bytes are kept before it is."""
     await asyncio.to_thread(edge.keys.ensure, [owner])
-    content_hash = content_hash_of(data)
+    content_hash = await asyncio.to_thread(content_hash_of, data)
     doc_id = doc_id_of(part.path, content_hash)
-    payload = FileUploaded(
+    return FileUploaded(
         version=version_of(edge.keys.current(owner).secret, doc_id),
         source=await edge.blobs.put(owner, data),
         size_bytes=len(data),
@@ -182,40 +227,6 @@ async def _store(edge: Edge, part: Part, key: UUID) -> tuple[UploadedFileOut, in
             file_modified_at=part.modified_at,
         ),
     )
-
-    def decide(_: FileState) -> Sequence[Payload]:
-        return [payload]
-
-    stored = await edge.appender.execute(Command(aggregate, FILE, key, decide, actor="user"))
-    try:
-        await asyncio.to_thread(write_into_corpus, target, data, part.modified_at)
-    except OSError:
-        return _outcome(part, reason="docs_path_not_writable"), stored[-1].seq
-    return _outcome(part, replaced=replaced), stored[-1].seq
-
-
-def _is_inside(root: Path, target: Path) -> bool:
-    """Whether a target lies in the corpus even after following links, and no parent is a file."""
-    if not target.resolve().is_relative_to(root) or target.is_dir():
-        return False
-    return not any(parent.is_file() for parent in target.parents if parent.is_relative_to(root))
-
-
-def write_into_corpus(target: Path, data: bytes, modified_at: datetime | None) -> None:
-    """Write a file aside, sync it, and move it into place whole, with the time it had."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{secrets.token_hex(8)}.partial")
-    try:
-        with aside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if modified_at is not None:
-            stamp = modified_at.timestamp()
-            os.utime(aside, (stamp, stamp))
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _outcome(part: Part, *, reason: str | None = None, replaced: bool = False) -> UploadedFileOut:
@@ -233,9 +244,10 @@ async def write_awaited(edge: Edge) -> int:
     """Write uploads into the corpus folder that a stop kept from getting there; how many."""
     written = 0
     for each in await edge.documents.known_files():
-        target = edge.corpus_root / each.relative_path
-        if each.is_awaited and not await asyncio.to_thread(target.exists):
+        target = await asyncio.to_thread(place_in, edge.corpus_root, each.relative_path)
+        if each.is_awaited and target is not None and not await asyncio.to_thread(target.exists):
             data = await edge.blobs.get(owner_of(file_aggregate(each.file_id)), each.source)
-            await asyncio.to_thread(write_into_corpus, target, data, each.modified_at)
+            aside = await asyncio.to_thread(put_aside, target, data, each.modified_at)
+            await asyncio.to_thread(aside.replace, target)
             written += 1
     return written
