@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from psycopg import sql
+
 from benchmarks.corpus import paragraphs, vocabulary, write_corpus
 from benchmarks.measured import Measured
 from benchmarks.stage import ingest, stack_on
@@ -14,7 +16,10 @@ from loreline.events.folds.corpus import CORPUS
 from loreline.processors.models.settings import EmbedderBackend
 from loreline.processors.retrieval import RETRIEVERS
 from loreline.processors.retrieval.search import MIN_DEPTH, Sources, retrieve
+from loreline.projectors.postgres import Connection
+from loreline.projectors.views.passages_postgres import table_of
 from loreline.schemas.ids import RAG_CORPUS
+from loreline.schemas.ports import Vectors
 
 N_QUERIES = 60
 
@@ -43,12 +48,15 @@ async def hybrid(root: Path, backend: EmbedderBackend, *, n_files: int, n_words:
                 retrievers=RETRIEVERS,
             )
 
-        parts: dict[str, Callable[[str], Awaitable[object]]] = {
-            "embed": embedder.embed_query,
-            "SQL": lambda text: views.passages.nearest(profile, vectors[text], top_k=MIN_DEPTH),
-            "BM25": lambda text: views.lexical.search(profile, text, top_k=MIN_DEPTH),
-        }
-        taken = {name: await _median_ms(call, queries) for name, call in parts.items()}
+        table = sql.Identifier("passages_v1", table_of(profile))
+        async with views.database.connection() as connection:
+            await connection.execute(f"SET hnsw.ef_search = {2 * MIN_DEPTH}; SET enable_sort = off")
+            parts: dict[str, Callable[[str], Awaitable[object]]] = {
+                "embed": embedder.embed_query,
+                "SQL": lambda text: _bare_sql(connection, table, vectors[text]),
+                "BM25": lambda text: views.lexical.search(profile, text, top_k=MIN_DEPTH),
+            }
+            taken = {name: await _median_ms(call, queries) for name, call in parts.items()}
         whole_ms = await _median_ms(whole, queries)
         n_chunks = await views.passages.count(profile)
     bare_ms = sum(taken.values())
@@ -58,6 +66,18 @@ async def hybrid(root: Path, backend: EmbedderBackend, *, n_files: int, n_words:
     return [
         Measured(f"hybrid / (embed + SQL + BM25), {backend}", whole_ms / bare_ms, "x", 1.5, detail=detail)
     ]
+
+
+async def _bare_sql(connection: Connection, table: sql.Identifier, vector: Vectors) -> object:
+    """The two statements retrieval consists of: the nearest chunks, and the ten that are returned."""
+    nearest = sql.SQL(
+        "SELECT chunk_id, original_index, 1 - (embedding <=> %(v)s) AS score FROM {} WHERE to_seq IS NULL"
+        " ORDER BY embedding <=> %(v)s LIMIT {}"
+    ).format(table, sql.Literal(MIN_DEPTH))
+    found = await (await connection.execute(nearest, {"v": vector})).fetchall()
+    numbers = [row["original_index"] for row in found[:10]]
+    rows = sql.SQL("SELECT content, context, metadata FROM {} WHERE original_index = ANY(%s)").format(table)
+    return await (await connection.execute(rows, (numbers,))).fetchall()
 
 
 async def _median_ms(call: Callable[[str], Awaitable[object]], queries: list[str]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from loreline.projectors.rowhash import row_hash
 from loreline.projectors.runner import ViewRunner
 from loreline.projectors.store import ViewStore
 from loreline.projectors.view import Checkpoint, View
-from loreline.schemas.errors import NotFound
+from loreline.schemas.errors import DependencyDown, LogError, NotFound
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,21 @@ class Comparison:
 
 
 class ViewHost:
-    """Feeds views, and builds them anew beside the ones that answer."""
+    """Feeds views, and builds them anew beside the ones that answer.
 
-    def __init__(self, log: EventLog, codec: Codec, stores: Sequence[ViewStore]) -> None:
+    on_damage: told of a LogError that halts a view.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        codec: Codec,
+        stores: Sequence[ViewStore],
+        *,
+        on_damage: Callable[[LogError], None] = lambda _: None,
+    ) -> None:
         self._log = log
+        self._on_damage = on_damage
         self._codec = codec
         self._stores = {store.name: store for store in stores}
         self._runners: dict[str, ViewRunner] = {}
@@ -55,13 +66,19 @@ class ViewHost:
         return self._runners
 
     async def start(self) -> None:
-        """Begin to feed every view; one whose shape is another program's is built anew first."""
+        """Begin to feed every view; one whose shape is another program's is built anew first.
+
+        Raises LogError when the log is not the one a view was made from.
+        """
         for name, store in self._stores.items():
             live = await store.live()
             if live is not None and not await store.is_current(live):
                 await self._build(store, max(await store.versions()) + 1, switch=True)
                 live = await store.live()
-            self._feed(name, store.view(live or 1))
+            view = store.view(live or 1)
+            with suppress(DependencyDown):  # its runner waits for it, and checks again
+                await ViewRunner(view, self._log, self._codec).check()
+            self._feed(name, view)
 
     async def stop(self) -> None:
         """Stop feeding."""
@@ -139,7 +156,7 @@ class ViewHost:
                 self._feed(name, runner.view if same else self._stores[name].view(version or 1))
 
     def _feed(self, name: str, view: View) -> None:
-        runner = ViewRunner(view, self._log, self._codec)
+        runner = ViewRunner(view, self._log, self._codec, on_damage=self._on_damage)
         self._runners[name] = runner
         self._tasks[name] = asyncio.create_task(runner.run(), name=f"view-{name}")
 

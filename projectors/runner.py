@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from typing import Literal
 
 from loreline.events.envelope import Codec, StoredWire
 from loreline.events.highwater import check_log
 from loreline.events.log import EventLog
-from loreline.projectors.view import Checkpoint, View
-from loreline.schemas.errors import DependencyDown, LorelineError
+from loreline.projectors.view import Checkpoint, View, ViewSetBack
+from loreline.schemas.errors import DependencyDown, LogError, LorelineError
 
 _log = logging.getLogger(__name__)
 
@@ -21,13 +22,22 @@ RunnerState = Literal["starting", "running", "waiting", "halted", "stopped"]
 class ViewRunner:
     """Feeds one view until cancelled or halted.
 
+    on_damage: told of the LogError that halts the view.
+
     Attributes:
         state: `waiting` while a dependency is down, `halted` for good with `reason`.
         at: the checkpoint.
     """
 
     def __init__(
-        self, view: View, log: EventLog, codec: Codec, *, retry_s: float = 0.5, max_batch: int = 1000
+        self,
+        view: View,
+        log: EventLog,
+        codec: Codec,
+        *,
+        retry_s: float = 0.5,
+        max_batch: int = 1000,
+        on_damage: Callable[[LogError], None] = lambda _: None,
     ) -> None:
         self.view = view
         self.state: RunnerState = "starting"
@@ -37,6 +47,7 @@ class ViewRunner:
         self._codec = codec
         self._retry_s = retry_s
         self._max_batch = max_batch
+        self._on_damage = on_damage
         self._moved = asyncio.Condition()
 
     async def run(self) -> None:
@@ -44,11 +55,13 @@ class ViewRunner:
         while True:
             try:
                 await self._feed()
-            except DependencyDown as error:
+            except (DependencyDown, ViewSetBack) as error:
                 self.state, self.reason = "waiting", str(error)
                 await asyncio.sleep(self._retry_s)
             except LorelineError as error:
                 _log.error("view %s halts: %s", self.view.name, error)
+                if isinstance(error, LogError):
+                    self._on_damage(error)
                 await self._halt(str(error))
                 return
             except Exception as error:
@@ -77,17 +90,31 @@ class ViewRunner:
             return False
         return self.at.seq >= seq
 
-    async def _feed(self) -> None:
+    async def check(self) -> None:
+        """Check that the log is the one the view was made from. Raises LogError, DependencyDown."""
         await self.view.open()
         await self._set(await self.view.checkpoint())
         name = f"the checkpoint of the view {self.view.name}"
         await check_log(self._log, mark=(self.at.seq, self.at.event_id), whose=name)
+
+    async def _feed(self) -> None:
+        await self.check()
         consumer = f"view-{self.view.name}-{self.view.version}"
         async with aclosing(self._log.follow(after_seq=self.at.seq, name=consumer)) as batches:
+            is_idle = False
             async for batch in batches:
+                if is_idle and not batch:
+                    await self._check_store()
+                is_idle = not batch
                 self.state, self.reason = "running", None
                 for start in range(0, len(batch), self._max_batch):
                     await self._take(batch[start : start + self._max_batch])
+
+    async def _check_store(self) -> None:
+        """Raises ViewSetBack when the store no longer holds what it was given."""
+        held = await self.view.checkpoint()
+        if held.seq < self.at.seq:
+            raise ViewSetBack(f"the view {self.view.name} lost what came after {held.seq}")
 
     async def _take(self, batch: list[StoredWire]) -> None:
         if batch:

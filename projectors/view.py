@@ -15,6 +15,10 @@ class ViewTaken(LorelineError):
     """Another process moved this view's checkpoint and owns the view; only one may feed it."""
 
 
+class ViewSetBack(LorelineError):
+    """The store came back from a crash without its newest commits; the view is fed again from what it holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The last event a view contains; (0, "") before the first."""
@@ -55,7 +59,8 @@ class View(Protocol):
     async def apply(self, events: Sequence[Stored[Payload]], *, after: Checkpoint) -> Checkpoint:
         """Take the next events in and move the checkpoint, both or neither.
 
-        Raises ViewTaken when the checkpoint is not `after`, DependencyDown when the store is out of reach.
+        Raises ViewTaken when the checkpoint is beyond `after`, ViewSetBack when it is before it, and
+        DependencyDown when the store is out of reach.
         """
         ...
 

@@ -23,9 +23,6 @@ from loreline.schemas.events.payload import Payload
 from loreline.schemas.ports import Vectors
 from loreline.schemas.records import ChunkRecord, Hit
 
-EF_SEARCH = 100
-"""HNSW candidates a query keeps: recall .999 at 100,000 chunks where the default of 40 gives .93."""
-
 CREATE = """
 -- The profiles that exist, and which of them answered from when on.
 CREATE TABLE IF NOT EXISTS {schema}.profiles (
@@ -270,56 +267,57 @@ class PassagesReader:
 
         As of a sequence, the rows visible then are scanned exactly; now, the HNSW index answers.
         """
-        candidates = max(EF_SEARCH, min(1000, 2 * top_k))
-        options = [f"hnsw.ef_search = {candidates}", "hnsw.iterative_scan = strict_order"]
-        if as_of_seq is None:
-            options.append("enable_sort = off")  # without statistics the planner would sort every row
         distance = _distance(len(vector), exact=as_of_seq is not None)
-        async with self._database.snapshot(NAME, options=options) as at:
-            if at is None:
-                return [], 0
-            statement = sql.SQL(
+
+        def statement(schema: str) -> sql.Composed:
+            return sql.SQL(
                 "SELECT chunk_id, original_index, 1 - ({distance}) AS score FROM {table} WHERE {visible}"
                 " ORDER BY {distance} LIMIT {limit}"
             ).format(
                 distance=distance,
-                table=sql.Identifier(at.schema, table_of(profile)),
+                table=sql.Identifier(schema, table_of(profile)),
                 visible=_visible(as_of_seq),
                 limit=sql.Literal(top_k),
             )
-            cursor = await at.connection.execute(statement, {"vector": np.asarray(vector, np.float32)})
-            found = await cursor.fetchall()
-        return sorted((Hit(**row) for row in found), key=lambda hit: (-hit.score, hit.chunk_id)), at.seq
+
+        parameters = {"vector": np.asarray(vector, np.float32)}
+        found, seq = await self._database.read_live(NAME, statement, parameters)
+        hits = (
+            Hit(chunk_id=r["chunk_id"], original_index=r["original_index"], score=r["score"]) for r in found
+        )
+        return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)), seq
 
     async def records(
         self, profile: str, original_indexes: Sequence[int], *, as_of_seq: int | None = None
     ) -> dict[int, ChunkRecord]:
         """The chunks with these numbers that are visible, by number."""
-        async with self._database.snapshot(NAME) as at:
-            if at is None or not original_indexes:
-                return {}
-            statement = sql.SQL(
+        if not original_indexes:
+            return {}
+
+        def statement(schema: str) -> sql.Composed:
+            return sql.SQL(
                 "SELECT original_index, content, context, metadata, p.settings"
                 " FROM {table} JOIN {profiles} p ON p.profile = %(profile)s"
                 " WHERE original_index = ANY(%(numbers)s) AND {visible}"
             ).format(
-                table=sql.Identifier(at.schema, table_of(profile)),
-                profiles=sql.Identifier(at.schema, "profiles"),
+                table=sql.Identifier(schema, table_of(profile)),
+                profiles=sql.Identifier(schema, "profiles"),
                 visible=_visible(as_of_seq),
             )
-            parameters = {"profile": profile, "numbers": list(original_indexes)}
-            found = await (await at.connection.execute(statement, parameters)).fetchall()
+
+        parameters = {"profile": profile, "numbers": list(original_indexes)}
+        found, _ = await self._database.read_live(NAME, statement, parameters)
         return {row["original_index"]: self._record(row, row["settings"]) for row in found}
 
     async def count(self, profile: str) -> int:
         """Live chunks under a profile."""
-        async with self._database.snapshot(NAME) as at:
-            if at is None:
-                return 0
-            statement = sql.SQL("SELECT count(*) AS n FROM {} WHERE to_seq IS NULL")
-            table = sql.Identifier(at.schema, table_of(profile))
-            row = await (await at.connection.execute(statement.format(table))).fetchone()
-        return int(row["n"]) if row else 0
+
+        def statement(schema: str) -> sql.Composed:
+            table = sql.Identifier(schema, table_of(profile))
+            return sql.SQL("SELECT count(*) AS n FROM {} WHERE to_seq IS NULL").format(table)
+
+        found, _ = await self._database.read_live(NAME, statement, {})
+        return int(found[0]["n"]) if found else 0
 
     def _record(self, row: DictRow, settings: Mapping[str, str]) -> ChunkRecord:
         metadata = row["metadata"]
