@@ -158,6 +158,7 @@ wireTheme();
 addEventListener('hashchange', route);
 health.addEventListener('recovered', load);
 chat.addEventListener('trouble', () => health.check());
+chat.addEventListener('answered', () => health.hidden || health.check());
 // Another window or a command may have started an ingest meanwhile.
 document.addEventListener('visibilitychange', () => {
   if (!document.hidden) corpus.followIngest();
