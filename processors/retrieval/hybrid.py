@@ -30,6 +30,7 @@ async def hybrid(query: Query, sources: Sources, settings: RetrievalSettings) ->
         [
             Arm("semantic", hits, settings.semantic_weight),
             Arm("bm25", result.hits, settings.bm25_weight),
-        ]
+        ],
+        limit=query.top_k,
     )
     return Ranking(fused, passages_seq=seq, lexical_seq=result.as_of_seq)
