@@ -351,7 +351,17 @@ def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
 def test_the_root_holds_what_the_design_says() -> None:
     folders = {path.relative_to(ROOT).parts[0] for path in tracked_files() if path.parent != ROOT}
     roots = {folder for folder in FOLDERS if "/" not in folder}
-    allowed = roots | {"src", "tests", "docs", "graph-docs", "benchmarks", "adr", "requirements", "images", ".ci"}
+    allowed = roots | {
+        "src",
+        "tests",
+        "docs",
+        "graph-docs",
+        "benchmarks",
+        "adr",
+        "requirements",
+        "images",
+        ".ci",
+    }
     assert folders - allowed == set()
 
 
