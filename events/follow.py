@@ -124,7 +124,8 @@ class Follower:
     async def _next(self) -> list[StoredWire] | None:
         """What has arrived, waiting for the first; None when the consumer must be made again."""
         try:
-            messages = [await asyncio.wait_for(self._queue.get(), _SILENCE_S)]
+            async with asyncio.timeout(_SILENCE_S):
+                messages = [await self._queue.get()]
         except TimeoutError:
             return [] if await self._is_current() else None
         while len(messages) < _LOW_WATER and not self._queue.empty():

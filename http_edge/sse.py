@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from loreline.events.tasks import end
 from loreline.http_edge.errors import answer
 
 KEEP_ALIVE_S = 15.0
@@ -50,8 +51,7 @@ class EventStream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            source.cancel()
-            await asyncio.gather(source, return_exceptions=True)
+            await end(source)
 
     async def _run(self) -> None:
         """Put the frames on the lane; a failure after the 200 can only be told in-band."""
@@ -66,7 +66,8 @@ class EventStream(StreamingResponse):
     async def _chunks(self) -> AsyncIterator[bytes]:
         while True:
             try:
-                chunk = await asyncio.wait_for(self._lane.get(), KEEP_ALIVE_S)
+                async with asyncio.timeout(KEEP_ALIVE_S):
+                    chunk = await self._lane.get()
             except TimeoutError:
                 yield b": still here\n\n"
                 continue

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from loreline.events.envelope import Stored
+from loreline.events.tasks import end
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.sse import frame
 from loreline.processors.chat.frames import control_topic, frames_topic
@@ -66,9 +67,7 @@ class TurnStream:
 
     async def close(self) -> None:
         """Stop collecting."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
         await self._stack.aclose()
 
     async def frames(self, reading: Reading, earlier: Sequence[Any] = ()) -> AsyncGenerator[bytes, None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from faststream import AckPolicy
@@ -18,6 +17,7 @@ from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig
 
 from loreline.events.envelope import HEADERS, StoredWire, Wire
+from loreline.events.tasks import end
 from loreline.events.topology import STREAM
 from loreline.processors.delivery import StageRunner
 from loreline.processors.stage import Stage
@@ -106,9 +106,7 @@ class ProcessorApp:
     async def stop(self) -> None:
         """Stop taking events; what is in work is given up and will be delivered again."""
         if self._watching is not None:
-            self._watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watching
+            await end(self._watching)
         await self._broker.stop()
 
     def _subscribe(self, served: Served, stream: JStream, index: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
@@ -18,6 +18,7 @@ from loreline.events.append import Appender, Command
 from loreline.events.envelope import Codec, Stored, StoredWire
 from loreline.events.folds.app import DEADLETTER, DeadletterState
 from loreline.events.log import EventLog
+from loreline.events.tasks import end
 from loreline.processors.stage import Stage
 from loreline.schemas.errors import DependencyDown, LogError, LogFull
 from loreline.schemas.events.app import EventParked, EventReleased, ParkedError
@@ -242,9 +243,7 @@ async def _heartbeat(delivery: Delivery, every_s: float) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await end(task)
 
 
 async def _quietly(call: Awaitable[None]) -> None:

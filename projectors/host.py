@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from loreline.events.envelope import Codec
 from loreline.events.log import EventLog
+from loreline.events.tasks import end
 from loreline.projectors.rowhash import row_hash
 from loreline.projectors.runner import ViewRunner
 from loreline.projectors.store import ViewStore
@@ -163,6 +164,4 @@ class ViewHost:
     async def _pause(self, name: str) -> None:
         task = self._tasks.pop(name, None)
         if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await end(task)

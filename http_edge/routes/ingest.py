@@ -13,6 +13,7 @@ from starlette.responses import Response
 from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.corpus import CORPUS, CorpusState, Operation
+from loreline.events.tasks import end
 from loreline.http_edge.ingest_frames import Frame, RunFrames, run_of
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.preflight import require
@@ -91,9 +92,7 @@ async def _frames(edge: Edge, operation: Operation) -> AsyncGenerator[bytes, Non
                 raise each
             yield frame(each.event, each.data)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 async def _follow_log(

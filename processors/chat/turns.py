@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
@@ -15,6 +14,7 @@ from loreline.events.envelope import Stored
 from loreline.events.folds.conversation import CONVERSATION, ConversationState, Turn
 from loreline.events.folds.corpus import CORPUS
 from loreline.events.live import Live
+from loreline.events.tasks import end
 from loreline.processors.chat.answer import Generation, Written, encode_evidence, generate, quote
 from loreline.processors.chat.engines import ENGINES
 from loreline.processors.chat.frames import FrameWriter, control_topic
@@ -113,10 +113,7 @@ async def _stoppable(
             return answering.result()
         raise _Stopped
     finally:
-        for task in (answering, watching):
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
+        await end(answering, watching)
 
 
 async def _until_stopped(live: Live, turn: UUID, abandon_s: float) -> None:
@@ -124,7 +121,8 @@ async def _until_stopped(live: Live, turn: UUID, abandon_s: float) -> None:
     async with live.listen(control_topic(turn)) as words:
         while True:
             try:
-                _, word = await asyncio.wait_for(words.get(), abandon_s or None)
+                async with asyncio.timeout(abandon_s or None):
+                    _, word = await words.get()
             except TimeoutError:
                 return
             if word.get("stop"):

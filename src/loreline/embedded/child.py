@@ -136,7 +136,8 @@ class Child:
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
         try:
-            await asyncio.wait_for(self._process.wait(), patience_s)
+            async with asyncio.timeout(patience_s):
+                await self._process.wait()
         except TimeoutError:
             return False
         return True

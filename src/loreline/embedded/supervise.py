@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from loreline.events.tasks import end
 from loreline.schemas.errors import ServerFailed
 
 _log = logging.getLogger("loreline.embedded")
@@ -114,9 +115,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Stop watching, then the servers, last one first. Every one is stopped even if another fails to."""
         watchers, self._watchers = self._watchers, []
-        for watcher in watchers:
-            watcher.cancel()
-        await asyncio.gather(*watchers, return_exceptions=True)
+        await end(*watchers)
         errors: list[Exception] = []
         for server in reversed(self._servers):
             try:

@@ -18,6 +18,7 @@ from loreline.embedded.nats_config import NatsGuest, NatsService, NatsUser
 from loreline.embedded.postgres import EmbeddedPostgres
 from loreline.embedded.runtime import Runtime, Secrets
 from loreline.embedded.supervise import Supervisor
+from loreline.events.tasks import end
 from loreline.events.topology import (
     ADMIN,
     APP,
@@ -184,9 +185,7 @@ async def _start_tasks(
         tasks.append(asyncio.create_task(_awaited(auditing)))
 
     async def cancel() -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
     stack.push_async_callback(cancel)
 
