@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import nats.errors
 from faststream import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 from nats.aio.msg import Msg
@@ -107,7 +108,10 @@ class ProcessorApp:
         """Stop taking events; what is in work is given up and will be delivered again."""
         if self._watching is not None:
             await end(self._watching)
-        await self._broker.stop()
+        try:
+            await self._broker.stop()
+        except nats.errors.Error:  # a connection that is down cannot be drained, only closed
+            await (await self._broker.connect()).close()
 
     def _subscribe(self, served: Served, stream: JStream, index: int) -> None:
         async def handle(_body: bytes, message: NatsMessage) -> None:

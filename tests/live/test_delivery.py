@@ -231,3 +231,11 @@ async def test_two_replicas_share_a_stage_without_doing_it_twice(bench: Bench) -
             await bench.create(f"t{n}")
         await bench.wait_for("conversation.titled", 30)
     assert sorted(seen) == sorted(f"t{n}" for n in range(30))
+
+
+async def test_an_app_stops_while_the_server_is_away(bench: Bench) -> None:
+    async def nothing(_: str) -> None:
+        return None
+
+    async with bench.serve(nothing):
+        await bench.server.stop()
