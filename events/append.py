@@ -16,8 +16,9 @@ from uuid import UUID
 
 from loreline.events.catalogue import BY_PAYLOAD
 from loreline.events.envelope import Codec, Event, Stored, StoredWire, Wire, digest_of
+from loreline.events.highwater import REPAIR
 from loreline.events.log import EventLog, Group
-from loreline.schemas.errors import AppendUncertain, StaleAggregate
+from loreline.schemas.errors import AppendUncertain, LogRewritten, StaleAggregate
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import Aggregate, command_event_id, owner_of
 from loreline.schemas.ports import Clock, KeyStore
@@ -108,8 +109,8 @@ class Appender:
     async def execute(self, command: Command[S]) -> list[Stored[Payload]]:
         """Decide and append; returns the command's events, stored now or before.
 
-        Raises what `decide` raises, LogFull, DependencyDown, and StaleAggregate only after
-        `max_tries` lost races.
+        Raises what `decide` raises, LogFull, DependencyDown, LogRewritten when the aggregate's events
+        do not follow one another, and StaleAggregate only after `max_tries` lost races.
         """
         return (await self.execute_together([command]))[0]
 
@@ -203,6 +204,11 @@ class Appender:
         history = _History(known.state, known.seq, known.digest, dict(known.stored))
         for each in fresh:
             stored = self._codec.decode(each)
+            if stored.event.prev != history.digest:
+                raise LogRewritten(
+                    f"the event at {stored.seq} does not follow the one before it in "
+                    f"{stored.event.aggregate}; {REPAIR}"
+                )
             history.state = fold.evolve(history.state, stored)
             history.seq, history.digest = stored.seq, stored.digest
             history.stored[stored.event.id] = stored

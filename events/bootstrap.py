@@ -9,8 +9,9 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client
 
+from loreline.events.highwater import REPAIR
 from loreline.events.topology import STREAM, StageConsumer
-from loreline.schemas.errors import DependencyDown, LogError
+from loreline.schemas.errors import DependencyDown, LogError, LogRolledBack
 
 _STREAM_NOT_FOUND, _CONSUMER_NOT_FOUND = 10059, 10014
 
@@ -57,10 +58,14 @@ async def ensure_stage(connection: Client, stage: StageConsumer) -> bool:
     return missing
 
 
-async def ack_floor(connection: Client, stage: StageConsumer) -> int:
-    """The stream sequence up to which the stage acknowledged everything; 0 without a durable."""
+async def check_floor(connection: Client, stage: StageConsumer, *, last_seq: int) -> None:
+    """Check that the log reaches what the stage acknowledged. Raises LogRolledBack."""
     answer = await request(connection, f"CONSUMER.INFO.{STREAM}.{stage.durable}", {})
-    return int(answer.get("ack_floor", {}).get("stream_seq", 0))
+    floor = int(answer.get("ack_floor", {}).get("stream_seq", 0))
+    if floor > last_seq:
+        raise LogRolledBack(
+            f"the log ends at {last_seq}, but the stage {stage.stage} is at {floor}; {REPAIR}"
+        )
 
 
 def _covers(standing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -159,10 +159,12 @@ class Codec:
                 prev=headers["ce-prev"],
                 payload=payload,
             )
-        except (KeyError, ValueError, ValidationError, binascii.Error, InvalidTag) as error:
+        except UnknownEvent as error:
+            raise UnknownEvent(f"sequence {stored.seq}: {error}") from error
+        except (KeyError, TypeError, ValueError, ValidationError, binascii.Error, InvalidTag) as error:
             raise LogError(
                 f"the message at sequence {stored.seq} is not a sound event ({type(error).__name__}); "
-                "stop the stack and restore the log from a backup"
+                "keep this data directory aside and restore the log from a backup"
             ) from error
         return Stored(stored.seq, event, digest_of(stored.wire))
 

@@ -17,9 +17,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from loreline.events.envelope import HEADERS, StoredWire, Wire
+from loreline.events.highwater import REPAIR, check_event, check_info
 from loreline.events.log import LogInfo
 from loreline.events.topology import STREAM
-from loreline.schemas.errors import DependencyDown, LogHole, LogRolledBack
+from loreline.schemas.errors import DependencyDown, LogHole
 
 _REQUEST = 1000
 _LOW_WATER = 500
@@ -31,12 +32,14 @@ class Follower:
     """One reader of the stream.
 
     info: the log's state, asked when the stream falls silent.
+    get: the event at a sequence, asked where it was read to, whenever the consumer is made.
     """
 
     def __init__(
         self,
         connection: Client,
         info: Callable[[], Awaitable[LogInfo]],
+        get: Callable[[int], Awaitable[StoredWire | None]],
         *,
         after_seq: int,
         filters: Sequence[str],
@@ -44,7 +47,9 @@ class Follower:
     ) -> None:
         self._nats = connection
         self._info = info
+        self._get = get
         self._seq = after_seq
+        self._event_id = ""
         self._filters = tuple(filters)
         self._name = name or f"reader-{uuid4().hex[:16]}"
         self._durable = name is not None
@@ -64,8 +69,7 @@ class Follower:
 
     async def _read(self) -> AsyncGenerator[list[StoredWire], None]:
         """Read with one consumer until it must be made again."""
-        info = await self._info()
-        self._check(info)
+        await self._check()
         self._queue, self._outstanding, self._consumer_seq = asyncio.Queue(), 0, 0
         inbox = self._nats.new_inbox()
         subscription = await self._nats.subscribe(inbox, cb=self._queue.put)
@@ -85,14 +89,12 @@ class Follower:
         finally:
             await self._drop(subscription)
 
-    def _check(self, info: LogInfo) -> None:
-        if info.n_deleted > 0 or (info.n_events and info.n_events != info.last_seq - info.first_seq + 1):
-            raise LogHole(f"{info.n_deleted} events are missing from the log; restore it from a backup")
-        if info.last_seq < self._seq:
-            raise LogRolledBack(
-                f"the log ends at {info.last_seq}, but {self._seq} was read from it before; "
-                "restore it from a backup"
-            )
+    async def _check(self) -> None:
+        """Check that the log still is the one that was read so far."""
+        whose = f"the reader {self._name}"
+        check_info(await self._info(), seq=self._seq, whose=whose)
+        if self._event_id:
+            check_event(await self._get(self._seq), mark=(self._seq, self._event_id), whose=whose)
 
     async def _create(self) -> None:
         config: dict[str, Any] = {
@@ -152,19 +154,25 @@ class Follower:
         if consumer_seq != self._consumer_seq + 1:
             return False
         if not self._filters and seq != self._seq + 1:
-            raise LogHole(f"sequence {self._seq + 1} is not in the log; restore it from a backup")
+            raise LogHole(f"sequence {self._seq + 1} is not in the log; {REPAIR}")
         headers = message.headers or {}
         event_headers = {name: headers[name] for name in HEADERS if name in headers}
         batch.append(StoredWire(seq, Wire(message.subject, event_headers, message.data)))
         self._seq, self._consumer_seq, self._pending = seq, consumer_seq, pending
+        self._event_id = event_headers.get("ce-id", "")
         return True
 
     async def _is_current(self) -> bool:
         """Whether silence means that there is nothing to say."""
         answer = await self._api(f"CONSUMER.INFO.{STREAM}.{self._name}", {}, tolerate={404})
+        info = await self._info()
+        unread = not self._filters and info.last_seq > self._seq
+        unreadable = unread and await self._get(self._seq + 1) is None
         if not self._queue.empty():
             return True
-        if "error" in answer:
+        if unreadable:  # a server passes over what it cannot read, and calls that the end
+            raise LogHole(f"sequence {self._seq + 1} is not in the log; {REPAIR}")
+        if "error" in answer or unread:
             return False
         delivered = int(answer["delivered"]["consumer_seq"])
         return int(answer["num_pending"]) == 0 and delivered == self._consumer_seq

@@ -11,8 +11,12 @@ import os
 import threading
 from pathlib import Path
 
-from loreline.events.log import EventLog
-from loreline.schemas.errors import LogHole, LogRewritten, LogRolledBack
+from loreline.events.envelope import StoredWire
+from loreline.events.log import EventLog, LogInfo
+from loreline.schemas.errors import LogError, LogHole, LogRewritten, LogRolledBack
+
+REPAIR = "keep this data directory aside and restore the log from a backup"
+"""What to do about a damaged log."""
 
 _WIDTH = 128
 
@@ -20,10 +24,11 @@ _WIDTH = 128
 class HighWater:
     """The mark in a small file. Every append is written at once (a kill keeps it) and fsynced by `sync`.
 
-    A mark that a power cut set back is still a true lower bound.
+    A mark that a power cut set back is still a true lower bound. Raises LogError for a damaged file.
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._lock = threading.Lock()
         self._mark = self._read()
@@ -57,8 +62,15 @@ class HighWater:
         raw = os.pread(self._descriptor, _WIDTH, 0)
         if not raw.strip():
             return 0, ""
-        held = json.loads(raw)
-        return int(held["seq"]), str(held["id"])
+        try:
+            held = json.loads(raw)
+            return int(held["seq"]), str(held["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            os.close(self._descriptor)
+            raise LogError(
+                f"{self._path} is damaged, so nothing says how far the log reached; "
+                "restore it from a backup, or remove it if you know that the log is whole"
+            ) from error
 
 
 async def check_log(log: EventLog, *, mark: tuple[int, str], whose: str) -> None:
@@ -67,21 +79,24 @@ async def check_log(log: EventLog, *, mark: tuple[int, str], whose: str) -> None
     whose: names the mark in the error, e.g. `the stages' high-water mark`.
     Raises LogHole, LogRolledBack or LogRewritten, each saying what to do.
     """
-    info = await log.info()
-    if info.n_deleted or (info.n_events and (info.first_seq != 1 or info.n_events != info.last_seq)):
-        missing = info.last_seq - info.n_events
-        raise LogHole(
-            f"{max(missing, info.n_deleted)} of {info.last_seq} events are missing from the log; {_REPAIR}"
-        )
     seq, event_id = mark
-    if seq > info.last_seq:
-        raise LogRolledBack(f"the log ends at {info.last_seq}, but {whose} is at {seq}; {_REPAIR}")
+    check_info(await log.info(), seq=seq, whose=whose)
     if seq and event_id:
-        stored = await log.get(seq)
-        if stored is None:
-            raise LogHole(f"sequence {seq}, where {whose} is, is not in the log; {_REPAIR}")
-        if stored.wire.id != event_id:
-            raise LogRewritten(f"another event stands at sequence {seq}, where {whose} is; {_REPAIR}")
+        check_event(await log.get(seq), mark=mark, whose=whose)
 
 
-_REPAIR = "keep this data directory aside and restore the log from a backup"
+def check_info(info: LogInfo, *, seq: int, whose: str) -> None:
+    """Check that no event is missing and that the log reaches `seq`. Raises LogHole or LogRolledBack."""
+    if seq > info.last_seq:
+        raise LogRolledBack(f"the log ends at {info.last_seq}, but {whose} is at {seq}; {REPAIR}")
+    missing = max(info.last_seq - info.n_events, info.n_deleted)
+    if missing:
+        raise LogHole(f"{missing} of {info.last_seq} events are missing from the log; {REPAIR}")
+
+
+def check_event(stored: StoredWire | None, *, mark: tuple[int, str], whose: str) -> None:
+    """Check what the log holds at a mark. Raises LogHole or LogRewritten."""
+    if stored is None:
+        raise LogHole(f"sequence {mark[0]}, where {whose} is, is not in the log; {REPAIR}")
+    if stored.wire.headers.get("ce-id") != mark[1]:
+        raise LogRewritten(f"another event stands at sequence {mark[0]}, where {whose} is; {REPAIR}")

@@ -105,7 +105,8 @@ class JetStreamLog:
         self, *, after_seq: int, filters: Sequence[str] = (), name: str | None = None
     ) -> AsyncGenerator[list[StoredWire], None]:
         """Events after a sequence, for ever; see EventLog."""
-        return Follower(self._nats, self.info, after_seq=after_seq, filters=filters, name=name).batches()
+        reader = Follower(self._nats, self.info, self.get, after_seq=after_seq, filters=filters, name=name)
+        return reader.batches()
 
     async def _publish(self, subject: str, body: bytes, headers: dict[str, str]) -> None:
         try:

@@ -60,6 +60,7 @@ class ViewHost:
         self._runners: dict[str, ViewRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._busy: dict[str, asyncio.Lock] = {store.name: asyncio.Lock() for store in stores}
+        self._resumed: dict[str, asyncio.Event] = {}
 
     @property
     def runners(self) -> Mapping[str, ViewRunner]:
@@ -85,11 +86,26 @@ class ViewHost:
         """Stop feeding."""
         for name in list(self._tasks):
             await self._pause(name)
+            await self._runners[name].view.close()
 
     async def wait(self, seq: int, *, views: Sequence[str], timeout_s: float) -> bool:
         """Whether all of these views contain `seq` within the time."""
-        waits = (self._runners[name].wait(seq, timeout_s=timeout_s) for name in views)
-        return all(await asyncio.gather(*waits))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return all(await asyncio.gather(*(self._wait(name, seq, timeout_s) for name in views)))
+        except TimeoutError:
+            return False
+
+    async def _wait(self, name: str, seq: int, timeout_s: float) -> bool:
+        """Wait for a view through the pauses of its rebuilding, each of which ends with another runner."""
+        while True:
+            runner = self._runners[name]
+            if await runner.wait(seq, timeout_s=timeout_s):
+                return True
+            resumed = self._resumed.get(name)
+            if runner.state != "stopped" or resumed is None:
+                return False
+            await resumed.wait()
 
     async def rebuild(self, name: str, *, switch: bool = True) -> Comparison:
         """Build a view from the beginning beside the live one, compare, and let it answer."""
@@ -122,15 +138,18 @@ class ViewHost:
         started = time.monotonic()
         await store.drop(version)  # what an interrupted building left
         fresh = store.view(version, bulk=True)
-        runner = ViewRunner(fresh, self._log, self._codec)
-        await runner.run_to((await self._log.info()).last_seq)
-        await fresh.finish_load()
-        async with self._paused(store.name) as live:
-            at = await self._meet(live, runner)
-            live_hash, _ = await row_hash(live.rows()) if live is not None else ("", 0)
-            fresh_hash, n_rows = await row_hash(fresh.rows())
-            if switch:
-                await store.switch(version)
+        try:
+            runner = ViewRunner(fresh, self._log, self._codec)
+            await runner.run_to((await self._log.info()).last_seq)
+            await fresh.finish_load()
+            async with self._paused(store.name) as live:
+                at = await self._meet(live, runner)
+                live_hash, _ = await row_hash(live.rows()) if live is not None else ("", 0)
+                fresh_hash, n_rows = await row_hash(fresh.rows())
+                if switch:
+                    await store.switch(version)
+        finally:
+            await fresh.close()
         seconds = time.monotonic() - started
         return Comparison(store.name, at.seq, live_hash, fresh_hash, n_rows, seconds)
 
@@ -147,14 +166,21 @@ class ViewHost:
     async def _paused(self, name: str) -> AsyncIterator[View | None]:
         """The live view with nobody feeding it; whichever version answers afterwards is fed again."""
         runner = self._runners.get(name)
+        if runner is None:
+            yield None
+            return
+        resumed = self._resumed[name] = asyncio.Event()
         await self._pause(name)
         try:
-            yield runner.view if runner is not None else None
+            yield runner.view
         finally:
-            if runner is not None:
-                version = await self._stores[name].live()
-                same = version is None or version == runner.view.version
-                self._feed(name, runner.view if same else self._stores[name].view(version or 1))
+            version = await self._stores[name].live()
+            if version is None or version == runner.view.version:
+                self._feed(name, runner.view)
+            else:
+                await runner.view.close()
+                self._feed(name, self._stores[name].view(version))
+            resumed.set()
 
     def _feed(self, name: str, view: View) -> None:
         runner = ViewRunner(view, self._log, self._codec, on_damage=self._on_damage)

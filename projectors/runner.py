@@ -82,10 +82,10 @@ class ViewRunner:
         return self.at
 
     async def wait(self, seq: int, *, timeout_s: float) -> bool:
-        """Whether the view contains `seq` within the time."""
+        """Whether the view contains `seq` within the time; at once when nobody feeds it any more."""
         try:
             async with asyncio.timeout(timeout_s), self._moved:
-                await self._moved.wait_for(lambda: self.at.seq >= seq or self.state == "halted")
+                await self._moved.wait_for(lambda: self.at.seq >= seq or self.state in {"halted", "stopped"})
         except TimeoutError:
             return False
         return self.at.seq >= seq
@@ -130,6 +130,13 @@ class ViewRunner:
     async def _set(self, checkpoint: Checkpoint) -> None:
         async with self._moved:
             self.at = checkpoint
+            self._moved.notify_all()
+
+    async def stop(self) -> None:
+        """Note that nobody feeds the view through this runner any more, unless it halted before."""
+        async with self._moved:
+            if self.state != "halted":
+                self.state = "stopped"
             self._moved.notify_all()
 
     async def _halt(self, reason: str) -> None:

@@ -10,36 +10,29 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from loreline.embedded.nats import EmbeddedNats, NatsUser
+from loreline.embedded.nats import EmbeddedNats
+from loreline.embedded.runtime import Secrets
 from loreline.events.bootstrap import ensure_stream
 from loreline.events.jetstream import JetStreamLog
-from loreline.events.topology import (
-    ADMIN,
-    APP,
-    SUBSCRIBER,
-    app_permissions,
-    live_stream,
-    lore_stream,
-    subscriber_permissions,
-)
+from loreline.events.topology import ADMIN, APP, SUBSCRIBER, live_stream, lore_stream
+from loreline.wiring.accounts import nats_users
 
 
 def now() -> datetime:
     return datetime.now(UTC)
 
 
+def embedded_nats(directory: Path) -> EmbeddedNats:
+    """A server with the users and accounts that the wiring gives it."""
+    secrets = Secrets(nats={name: f"{name}-secret" for name in (ADMIN, APP, SUBSCRIBER)}, postgres="unused")
+    users, guests = nats_users(secrets)
+    return EmbeddedNats(directory, users=users, guests=guests, logs=directory)
+
+
 @pytest.fixture
 async def nats_server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
     (tmp_path / "nats").mkdir(mode=0o700)
-    app, sub = app_permissions(), subscriber_permissions()
-    users = (
-        NatsUser(ADMIN, "admin-secret"),
-        NatsUser(APP, "app-secret", publish_deny=app.publish_deny),
-        NatsUser(
-            SUBSCRIBER, "sub-secret", publish_allow=sub.publish_allow, subscribe_allow=sub.subscribe_allow
-        ),
-    )
-    server = EmbeddedNats(tmp_path / "nats", users=users, logs=tmp_path)
+    server = embedded_nats(tmp_path / "nats")
     await server.start()
     try:
         yield server

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +15,9 @@ from loreline.embedded.child import Child, wait_until
 from loreline.embedded.files import write_private
 from loreline.embedded.nats_config import NatsGuest, NatsUser, configuration
 from loreline.schemas.errors import ServerFailed
+
+RECOVERY_PATIENCE_S = 3.0
+"""How long a server may say that a stream is not recovered before it is taken at its word."""
 
 __all__ = ["EmbeddedNats", "NatsGuest", "NatsUser", "server_binary"]
 
@@ -57,6 +61,7 @@ class EmbeddedNats:
         self._child: Child | None = None
         self._running = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._unrecovered_since_s: float | None = None
 
     @property
     def port(self) -> int:
@@ -173,9 +178,19 @@ class EmbeddedNats:
 
     async def _is_healthy(self) -> bool:
         try:
-            status, _ = await _get(self._known(self._monitor_port), "/healthz")
+            status, body = await _get(self._known(self._monitor_port), "/healthz")
         except OSError:
             return False
+        if status == 200 or b"could not be recovered" not in body:
+            self._unrecovered_since_s = None
+        elif self._unrecovered_since_s is None:
+            self._unrecovered_since_s = time.monotonic()
+        elif time.monotonic() - self._unrecovered_since_s > RECOVERY_PATIENCE_S:
+            words = json.loads(body).get("error", "a stream could not be recovered")
+            raise ServerFailed(
+                f"nats-server cannot open the log: {words}. Keep this data directory aside and restore the "
+                "log from a backup."
+            )
         return status == 200
 
     async def _check_fsync(self) -> None:

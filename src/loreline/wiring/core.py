@@ -30,7 +30,8 @@ from loreline.events.keys import SqliteKeys
 from loreline.events.live import NatsLive
 from loreline.events.refs import Recordings, SqliteRefs
 from loreline.events.topology import live_stream, lore_stream
-from loreline.schemas.errors import DependencyDown, InputError, LogError
+from loreline.events.watch import Damage, WatchedLog
+from loreline.schemas.errors import DependencyDown, InputError
 from loreline.schemas.ids import APP_OWNER, SETTINGS
 from loreline.schemas.ports import BlobStore
 from loreline.schemas.settings import Settings, resolve
@@ -40,19 +41,6 @@ _log = logging.getLogger(__name__)
 
 AUDIT_AT_START = 20_000
 """A log up to this length is read whole before anything is served; a longer one while serving."""
-
-
-@dataclass
-class Damage:
-    """The first fault found in the log; while there is one, nothing is served as if whole."""
-
-    error: LogError | None = None
-
-    def note(self, error: LogError) -> None:
-        """Remember the fault."""
-        if self.error is None:
-            _log.critical("the log is damaged: %s", error)
-            self.error = error
 
 
 @dataclass
@@ -69,6 +57,7 @@ class Core:
     live: NatsLive
     high_water: HighWater
     damage: Damage
+    watch: WatchedLog
     knobs: Mapping[str, str]
 
     async def settings(self) -> Settings:
@@ -129,7 +118,16 @@ async def open_core(
     refs = SqliteRefs(directory.refs)
     stack.callback(refs.close)
     codec = Codec(keys)
-    publisher: Publisher = GroupCommitter(log)
+    damage = Damage()
+    watch = WatchedLog(
+        GroupCommitter(log),
+        log,
+        damage,
+        codec=codec,
+        mark=lambda: high_water.mark,
+        reconnects=lambda: int(connection.stats["reconnects"]),
+    )
+    publisher: Publisher = watch
     if hooks.after_append is not None:
         publisher = HookedPublisher(publisher, hooks.after_append)
     appender = Appender(log, codec, keys, clock=now, publisher=publisher, on_append=high_water.record)
@@ -143,25 +141,22 @@ async def open_core(
         appender=appender,
         live=NatsLive(connection),
         high_water=high_water,
-        damage=Damage(),
+        damage=damage,
+        watch=watch,
         knobs=knobs,
     )
 
 
 async def audit_log(core: Core) -> Callable[[], Awaitable[None]] | None:
-    """Check every chain of the log: now if it is short, else by the returned function, while serving."""
+    """Check and open every event: now if the log is short, else by the returned function, while serving.
+
+    Raises LogError for a damaged log, KeyMissing for lost keys, UnknownEvent for a newer program's log.
+    """
     last_seq = (await core.log.info()).last_seq
     if last_seq <= AUDIT_AT_START:
-        await audit(core.log, through_seq=last_seq)
+        await audit(core.log, through_seq=last_seq, codec=core.codec)
         return None
-
-    async def later() -> None:
-        try:
-            await audit(core.log, through_seq=last_seq)
-        except LogError as error:
-            core.damage.note(error)
-
-    return later
+    return core.watch.audit
 
 
 async def keep_high_water(high_water: HighWater, *, every_s: float = 1.0) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from loreline.events.bootstrap import ensure_stage
+from loreline.events.bootstrap import check_floor, ensure_stage
 from loreline.events.folds.corpus import CORPUS
 from loreline.processors.app import ProcessorApp, Served
 from loreline.processors.chat.answer import Generation
@@ -24,7 +24,7 @@ from loreline.processors.retrieval.search import Sources
 from loreline.processors.stage import Stage
 from loreline.projectors.host import ViewHost
 from loreline.projectors.reads import DOCUMENTS, KnownFile
-from loreline.schemas.errors import DependencyDown, NotReady
+from loreline.schemas.errors import DependencyDown, LogError, NotReady
 from loreline.schemas.ids import RAG_CORPUS
 from loreline.wiring.core import Core, monotonic, now
 from loreline.wiring.environment import Config
@@ -138,6 +138,11 @@ def build_app(
         consumer = stage.consumer(
             ack_wait_s=config.retry.ack_wait_s, start_seq=await oldest_open(core, stage)
         )
+        try:
+            await check_floor(core.nats, consumer, last_seq=(await core.log.info()).last_seq)
+        except LogError as error:
+            core.damage.note(error)
+            raise
         return await ensure_stage(core.nats, consumer)
 
     return ProcessorApp(url, [Served(stage, runner(stage)) for stage in stages], ensure=ensure)

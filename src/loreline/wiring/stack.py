@@ -14,20 +14,11 @@ from typing import Any
 
 from loreline.embedded.directory import DataDirectory, read_runtime
 from loreline.embedded.nats import EmbeddedNats
-from loreline.embedded.nats_config import NatsGuest, NatsService, NatsUser
 from loreline.embedded.postgres import EmbeddedPostgres
-from loreline.embedded.runtime import Runtime, Secrets
+from loreline.embedded.runtime import Runtime
 from loreline.embedded.supervise import Supervisor
 from loreline.events.tasks import end
-from loreline.events.topology import (
-    ADMIN,
-    APP,
-    SUBSCRIBER,
-    SUBSCRIBER_ACCOUNT,
-    app_permissions,
-    subscriber_permissions,
-    subscriber_services,
-)
+from loreline.events.topology import ADMIN, APP
 from loreline.http_edge.app import create_app
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.routes.uploads import write_awaited
@@ -36,7 +27,8 @@ from loreline.processors.app import ProcessorApp
 from loreline.processors.ingest.runs import RunsReactor
 from loreline.processors.sealer import Sealer
 from loreline.projectors.host import ViewHost
-from loreline.schemas.errors import DataDirectoryBusy
+from loreline.schemas.errors import DataDirectoryBusy, LogError
+from loreline.wiring.accounts import nats_users
 from loreline.wiring.core import (
     Core,
     audit_log,
@@ -78,26 +70,6 @@ class Stack:
     failed: asyncio.Event
 
 
-def nats_users(secrets: Secrets) -> tuple[tuple[NatsUser, ...], tuple[NatsGuest, ...]]:
-    """The users of the log's account, and the subscribers' account beside it."""
-    app, sub = app_permissions(), subscriber_permissions()
-    users = (
-        NatsUser(ADMIN, secrets.nats[ADMIN]),
-        NatsUser(APP, secrets.nats[APP], publish_deny=app.publish_deny),
-    )
-    guest = NatsUser(
-        SUBSCRIBER,
-        secrets.nats[SUBSCRIBER],
-        publish_allow=sub.publish_allow,
-        subscribe_allow=sub.subscribe_allow,
-    )
-    services = tuple(
-        NatsService(each.subject, known_as=each.known_as, streamed=each.streamed)
-        for each in subscriber_services()
-    )
-    return users, (NatsGuest(SUBSCRIBER_ACCOUNT, (guest,), services),)
-
-
 @asynccontextmanager
 async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterator[Stack]:
     """Start everything, and stop it in the opposite order.
@@ -117,7 +89,7 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         models = await open_models(stack, config)
         await ensure_profile(core, models)
         views = await open_views(stack, core, servers[1].conninfo, directory, corpus_root=docs, hooks=hooks)
-        host = ViewHost(core.log, core.codec, views.stores)
+        host = ViewHost(core.log, core.codec, views.stores, on_damage=core.damage.note)
         await host.start()
         stack.push_async_callback(host.stop)
         processors = build_app(
@@ -126,7 +98,7 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         await processors.start()
         stack.push_async_callback(processors.stop)
         failed = asyncio.Event()
-        await _start_tasks(stack, core, auditing, failed)
+        await _start_tasks(stack, core, processors, auditing, failed)
         edge = build_edge(core, models, views, host, docs=docs)
         await write_awaited(edge)
         url = await _serve(stack, edge, config)
@@ -172,15 +144,20 @@ async def _start_servers(
 
 
 async def _start_tasks(
-    stack: AsyncExitStack, core: Core, auditing: Callable[[], Awaitable[None]] | None, failed: asyncio.Event
+    stack: AsyncExitStack,
+    core: Core,
+    processors: ProcessorApp,
+    auditing: Callable[[], Awaitable[None]] | None,
+    failed: asyncio.Event,
 ) -> None:
-    """What runs beside the stages: the runs reactor, the sealer, the high-water mark, the audit."""
+    """What runs beside the stages: the runs reactor, the sealer, the high-water mark, the log's watch."""
     reactor = RunsReactor(core.log, core.codec, core.appender, core.blobs)
     sealer = Sealer(core.log, core.appender, clock=now)
     jobs = [reactor.run(), sealer.run(), keep_high_water(core.high_water)]
     tasks = [asyncio.create_task(job) for job in jobs]
     for task in tasks:
         task.add_done_callback(lambda done: _ended(done, core, failed))
+    tasks += [asyncio.create_task(core.watch.run()), asyncio.create_task(_halt(core, processors))]
     if auditing is not None:
         tasks.append(asyncio.create_task(_awaited(auditing)))
 
@@ -188,6 +165,12 @@ async def _start_tasks(
         await end(*tasks)
 
     stack.push_async_callback(cancel)
+
+
+async def _halt(core: Core, processors: ProcessorApp) -> None:
+    """Stop the stages for good once the log is known to be damaged."""
+    await core.damage.wait()
+    await processors.stop()
 
 
 async def _awaited(function: Callable[[], Awaitable[None]]) -> None:
@@ -199,6 +182,9 @@ def _ended(task: asyncio.Task[Any], core: Core, failed: asyncio.Event) -> None:
     if task.cancelled():
         return
     error = task.exception()
+    if isinstance(error, LogError):
+        core.damage.note(error)
+        return
     _log.critical("a part of the stack ended: %s", error or "without an error")
     failed.set()
 
