@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
 from uuid import uuid4
@@ -178,7 +179,12 @@ def _sweep(shelter: Path) -> None:
         except FileNotFoundError:
             continue
         if not owner.exists() and _is_idle(home / "server.lock"):
-            shutil.rmtree(home, ignore_errors=True)
+            # Out of the way first: a data directory made anew at that path may be about to use the name.
+            gone = home.with_name(f"gone-{uuid4().hex}")
+            with suppress(FileNotFoundError):
+                home.rename(gone)
+    for gone in shelter.glob("gone-*"):
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def _is_idle(lock: Path) -> bool:
