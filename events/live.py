@@ -8,14 +8,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Protocol
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from loreline.events.topology import LIVE_STREAM
+
 Frame = dict[str, Any]
+Heard = asyncio.Queue[tuple[str, Frame]]
+"""(topic, frame) as they come."""
+
+_READ_BATCH = 500
 
 
 class Live(Protocol):
@@ -25,8 +31,12 @@ class Live(Protocol):
         """Send a frame to whoever listens now. Never raises for want of a listener."""
         ...
 
-    def listen(self, topic: str) -> Any:
-        """An async context manager that yields a queue of (topic, frame); wildcards allowed."""
+    def listen(self, topic: str) -> AbstractAsyncContextManager[Heard]:
+        """A queue of the frames that match from now on; wildcards allowed."""
+        ...
+
+    async def recall(self, topic: str) -> list[Frame]:
+        """The frames of a topic that are still kept, in order."""
         ...
 
 
@@ -35,23 +45,29 @@ class MemoryLive:
 
     def __init__(self, matches: Callable[[str, str], bool]) -> None:
         self._matches = matches
-        self._queues: list[tuple[str, asyncio.Queue[tuple[str, Frame]]]] = []
+        self._queues: list[tuple[str, Heard]] = []
+        self._kept: list[tuple[str, Frame]] = []
 
     async def publish(self, topic: str, frame: Frame) -> None:
         """Send a frame to whoever listens now."""
+        self._kept.append((topic, frame))
         for pattern, queue in self._queues:
             if self._matches(pattern, topic):
                 queue.put_nowait((topic, frame))
 
     @asynccontextmanager
-    async def listen(self, topic: str) -> AsyncIterator[asyncio.Queue[tuple[str, Frame]]]:
+    async def listen(self, topic: str) -> AsyncIterator[Heard]:
         """A queue of the frames that match from now on."""
-        entry = (topic, asyncio.Queue[tuple[str, Frame]]())
+        entry: tuple[str, Heard] = (topic, asyncio.Queue())
         self._queues.append(entry)
         try:
             yield entry[1]
         finally:
             self._queues.remove(entry)
+
+    async def recall(self, topic: str) -> list[Frame]:
+        """The frames of a topic, in order."""
+        return [frame for kept, frame in self._kept if kept == topic]
 
 
 class NatsLive:
@@ -70,17 +86,41 @@ class NatsLive:
             return
 
     @asynccontextmanager
-    async def listen(self, topic: str) -> AsyncIterator[asyncio.Queue[tuple[str, Frame]]]:
+    async def listen(self, topic: str) -> AsyncIterator[Heard]:
         """A queue of the frames that match from now on; in force at the server when this returns."""
-        queue: asyncio.Queue[tuple[str, Frame]] = asyncio.Queue()
+        queue: Heard = asyncio.Queue()
 
         async def take(message: Msg) -> None:
-            queue.put_nowait((message.subject.removeprefix(self.PREFIX), json.loads(message.data)))
+            with suppress(ValueError):  # what is no JSON is no frame
+                queue.put_nowait((message.subject.removeprefix(self.PREFIX), json.loads(message.data)))
 
         subscription = await self._nats.subscribe(self.PREFIX + topic, cb=take)
         try:
             await self._nats.flush()
             yield queue
+        finally:
+            with suppress(nats.errors.Error):  # the connection took the subscription with it
+                await subscription.unsubscribe()
+
+    async def recall(self, topic: str) -> list[Frame]:
+        """The frames of a topic that the stream LIVE still keeps, in order; none if it cannot say."""
+        inbox = self._nats.new_inbox()
+        subscription = await self._nats.subscribe(inbox)
+        frames: list[Frame] = []
+        query = {"seq": 1, "next_by_subj": self.PREFIX + topic, "batch": _READ_BATCH}
+        try:
+            subject = f"$JS.API.DIRECT.GET.{LIVE_STREAM}"
+            while True:
+                await self._nats.publish(subject, json.dumps(query).encode(), reply=inbox)
+                more = False
+                while "Status" not in ((message := await subscription.next_msg(timeout=2)).headers or {}):
+                    headers = message.headers or {}
+                    query["seq"], more = int(headers["Nats-Sequence"]) + 1, True
+                    frames.append(json.loads(message.data))
+                if not more:
+                    return frames
+        except (nats.errors.Error, TimeoutError, OSError, ValueError):
+            return frames
         finally:
             with suppress(nats.errors.Error):  # the connection took the subscription with it
                 await subscription.unsubscribe()

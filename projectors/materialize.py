@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from loreline.events.blobs import SealedBlobs
 from loreline.projectors.versions import Added
@@ -45,6 +46,8 @@ class ChunkSet:
 
 ChunksOf = Callable[[Added], Awaitable[ChunkSet]]
 
+_CHUNKS = TypeAdapter(list[Chunk])
+
 
 def contextualize(content: str, context: str | None) -> str:
     """The blurb, a blank line, and the chunk; the chunk alone without a blurb."""
@@ -53,12 +56,12 @@ def contextualize(content: str, context: str | None) -> str:
 
 def encode_chunks(chunks: Sequence[Chunk]) -> bytes:
     """A chunk list as its blob holds it."""
-    return json.dumps([chunk.model_dump(mode="json") for chunk in chunks], ensure_ascii=False).encode()
+    return _CHUNKS.dump_json(list(chunks))
 
 
 def decode_chunks(data: bytes) -> list[Chunk]:
     """The chunk list of a blob."""
-    return [Chunk.model_validate(each) for each in json.loads(data)]
+    return _CHUNKS.validate_json(data)
 
 
 def encode_blurbs(blurbs: Sequence[str | None]) -> bytes:
