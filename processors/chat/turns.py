@@ -284,8 +284,9 @@ def _outcome(event: Stored[Payload], asked: events.TurnAsked, payload: Payload) 
 def _failed(
     event: Stored[Payload], asked: events.TurnAsked, attempt: int, code: str, reason: str
 ) -> Command[ConversationState]:
+    sendable = reason.encode("utf-8", "replace").decode()  # a server's own words may hold half a character
     failed = events.TurnFailed(
-        turn=asked.turn, attempt=attempt, code=code, private=events.TurnError(reason=reason)
+        turn=asked.turn, attempt=attempt, code=code, private=events.TurnError(reason=sendable)
     )
     return _outcome(event, asked, failed)
 

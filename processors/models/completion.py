@@ -10,6 +10,7 @@ import json
 import math
 from typing import Any
 
+from loreline.processors.models.cleaning import clean_text
 from loreline.processors.models.sse import SseEvent
 from loreline.processors.models.think import ThinkSplitter
 from loreline.processors.models.transport import context_error
@@ -118,7 +119,8 @@ def _timings(timings: dict[str, Any]) -> list[Timings]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    """Text without what can be neither kept nor sent on: NUL, halves of surrogate pairs."""
+    return clean_text(value, max_chars=len(value)) if isinstance(value, str) else ""
 
 
 def _count(value: Any) -> int | None:
