@@ -15,11 +15,13 @@ from loreline.http_edge.ports import Edge
 from loreline.http_edge.sse import frame
 from loreline.processors.chat.frames import control_topic, frames_topic
 from loreline.schemas.events import conversation as events
+from loreline.schemas.events.app import EventParked
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import Aggregate
 
 SIGN_OF_LIFE_S = 3.0
 """Longest silence of a reader; shorter when CHAT_ABANDON_S is, so that a reader is never taken for gone."""
+PARKED = "lore.app.deadletter.*.parked"
 FRAME_KEYS = frozenset({"attempt", "n", "event", "data"})
 
 
@@ -28,13 +30,14 @@ class Reading:
     """A reader of one turn.
 
     Attributes:
-        after_seq: where in the log to look for the outcome from.
+        asked_seq, asked: sequence and id of the question's event; its outcome comes after it.
         seen: (attempt, number) of the last frame the reader has, (0, 0) for none.
     """
 
     conversation: Aggregate
     turn: UUID
-    after_seq: int
+    asked_seq: int
+    asked: UUID
     seen: tuple[int, int] = (0, 0)
 
 
@@ -118,9 +121,8 @@ class TurnStream:
     async def _outcome(self, reading: Reading) -> None:
         """Wait for the turn's outcome in the log, where it is whether or not a frame was lost."""
         try:
-            follow = self._edge.log.follow(
-                after_seq=reading.after_seq, filters=[reading.conversation.wildcard]
-            )
+            filters = [reading.conversation.wildcard, PARKED]
+            follow = self._edge.log.follow(after_seq=reading.asked_seq, filters=filters)
             async with aclosing(follow) as batches:
                 async for batch in batches:
                     for sealed in batch:
@@ -150,6 +152,9 @@ def _ending(stored: Stored[Payload], reading: Reading) -> bytes | None:
             return frame("error", {"code": "aborted", "message": f"the turn was stopped ({payload.cause})"})
         case events.ConversationDeleted():
             return frame("error", {"code": "aborted", "message": "the conversation was deleted"})
+        case EventParked() if payload.event == reading.asked:
+            message = f"the question was given up after {payload.attempts} tries: {payload.private.error}"
+            return frame("error", {"code": "pipeline_error", "message": message})
     return None
 
 

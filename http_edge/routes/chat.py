@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from loreline.events.append import Command
+from loreline.events.envelope import Stored
 from loreline.events.folds.conversation import CONVERSATION, ConversationState
 from loreline.http_edge.addresses import conversation_not_found, conversation_of
 from loreline.http_edge.ports import Edge
@@ -62,9 +63,8 @@ async def ask(request: Request) -> Response:
         await stream.close()
         raise
     headers = {"X-Turn-Id": str(turn), "X-Conversation-Id": conversation.id, LOG_SEQ: str(stored[-1].seq)}
-    return EventStream(
-        stream.frames(Reading(conversation, turn, stored[0].seq - 1), earlier), headers=headers
-    )
+    reading = Reading(conversation, turn, stored[-1].seq, stored[-1].event.id)
+    return EventStream(stream.frames(reading, earlier), headers=headers)
 
 
 def _checked(edge: Edge, overrides: ChatOverrides) -> ChatOverrides:
@@ -105,17 +105,27 @@ async def read_on(request: Request) -> Response:
     """`GET /api/chat/{turn_id}/stream`: the turn from the frame after `Last-Event-ID`."""
     edge = edge_of(request)
     turn, conversation = await _turn(request, edge)
+    asked = await _asked(edge, turn, conversation)
+    seen = _place(request.headers.get("Last-Event-ID", ""))
     stream = TurnStream(edge, turn, abandon_s=(await edge.settings()).chat.abandon_s)
     await stream.listen()
     try:
         earlier = await edge.live.recall(frames_topic(turn))
-        history = await edge.log.read(conversation)
     except BaseException:
         await stream.close()
         raise
-    seen = _place(request.headers.get("Last-Event-ID", ""))
-    after_seq = history[0].seq - 1 if history else 0
-    return EventStream(stream.frames(Reading(conversation, turn, after_seq, seen), earlier))
+    reading = Reading(conversation, turn, asked.seq, asked.event.id, seen)
+    return EventStream(stream.frames(reading, earlier))
+
+
+async def _asked(edge: Edge, turn: UUID, conversation: Aggregate) -> Stored[Payload]:
+    """The event of a turn's question."""
+    for each in await edge.log.read(conversation):
+        stored = edge.codec.decode(each)
+        payload = stored.event.payload
+        if isinstance(payload, events.TurnAsked) and payload.turn == turn:
+            return stored
+    raise _no_turn(str(turn))
 
 
 async def abort(request: Request) -> Response:

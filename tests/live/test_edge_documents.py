@@ -350,7 +350,7 @@ async def test_one_run_at_a_time_and_every_reader_sees_it_from_its_first_frame(w
 
     async with stream(world.http, "GET", "/api/ingest/status") as status:
         await status.until("progress")  # and this reader goes away in the middle
-    readers = await asyncio.gather(read(), read())
+    readers = [*await asyncio.gather(read(), read())]
     readers.append(await read())
     for frames in readers:
         assert frames[0].event == frames[-1].event == "status"
