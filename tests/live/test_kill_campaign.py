@@ -1,0 +1,82 @@
+"""One short seed of the kill campaign, and proof that its comparison of views sees a single row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loreline.cli.attach import Attached
+from tests.campaign.check import database_of, live_chunk_tables
+from tests.campaign.plan import HOOKS, plan
+from tests.campaign.seed import run_seed
+from tests.stack import ingest, stack_at
+
+SHORT = ("before_ack", "postgres", "during_rebuild", "after_append")
+FILES = {"one.md": "The mast of Orm is 30 metres tall.\n", "two.txt": "The silo of Varn is 12 metres tall.\n"}
+
+
+@pytest.mark.timeout(240)
+async def test_what_was_acknowledged_survives_kills_and_no_committed_call_is_repeated(tmp_path: Path) -> None:
+    outcome = await run_seed(11, tmp_path, points=SHORT)
+    assert outcome.problems == []
+    assert set(outcome.hits) == set(SHORT)
+    assert outcome.facts["acknowledged"] > 20
+
+
+def test_the_same_seed_makes_the_same_plan_and_every_seed_has_every_point() -> None:
+    assert plan(3) == plan(3)
+    assert plan(3) != plan(4)
+    assert set(HOOKS) < {act.kill.point for act in plan(5)}
+
+
+@contextmanager
+def undone(root: Path, change: str) -> Iterator[None]:
+    """One row of the chunks changed behind the product's back, and put back as it was."""
+    with database_of(root) as database:
+        (table,) = live_chunk_tables(database)
+
+        def execute(statement: str) -> None:
+            database.execute(statement.format(table=table))
+
+        execute("CREATE TABLE kept AS SELECT * FROM {table}")
+        execute(change)
+        yield
+        execute("DELETE FROM {table}")
+        execute("INSERT INTO {table} SELECT * FROM kept")
+        execute("DROP TABLE kept")
+
+
+async def verify(client: Attached) -> bool:
+    found: dict[str, Any] = await client.post("/api/views/passages/verify")
+    return bool(found["equal"])
+
+
+ONE = "WHERE chunk_id = (SELECT min(chunk_id) FROM {table})"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE {table} SET content = content || '.' " + ONE,
+        "UPDATE {table} SET embedding = embedding + array_fill(1e-5, ARRAY[384])::vector " + ONE,
+        "DELETE FROM {table} " + ONE,
+    ],
+    ids=["text", "vector", "missing"],
+)
+async def test_one_altered_or_missing_row_is_a_difference(stack_with_files: Any, change: str) -> None:
+    root, client = stack_with_files
+    assert await verify(client)
+    with undone(root, change):
+        assert not await verify(client)
+    assert await verify(client)
+
+
+@pytest.fixture
+async def stack_with_files(tmp_path: Path) -> Any:
+    async with stack_at(tmp_path, files=FILES) as (_, client):
+        await ingest(client)
+        yield tmp_path, client
