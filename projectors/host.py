@@ -191,3 +191,4 @@ class ViewHost:
         task = self._tasks.pop(name, None)
         if task is not None:
             await end(task)
+            await self._runners[name].stop()

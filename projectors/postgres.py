@@ -17,8 +17,9 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from loreline.events.envelope import Stored
+from loreline.projectors.storable import store_any_text
 from loreline.projectors.view import Checkpoint, Row, ViewSetBack, ViewTaken
-from loreline.schemas.errors import DependencyDown
+from loreline.schemas.errors import DependencyDown, NotReady
 from loreline.schemas.events.payload import Payload
 
 Connection = psycopg.AsyncConnection[DictRow]
@@ -140,25 +141,28 @@ class ViewDatabase:
 
         statement: from a schema to a SELECT. It runs in one round trip: the version is remembered, and
         the answer says whether it still was the one. No version yet: no rows, and 0.
+        Raises NotReady when the version lacks the table asked for, DependencyDown.
         """
         for _ in range(_SWITCHES):
-            if view not in self._live:
-                found = await self.fetch(
-                    "SELECT version FROM {schema}.views WHERE view=%s AND state='live'", (view,)
-                )
-                if not found:
-                    return [], 0
-                self._live[view] = found[0]["version"]
-            version = self._live[view]
+            version = self._live.get(view) or await self._live_version(view)
+            if version is None:
+                return [], 0
+            self._live[view] = version
             text = _LIVE.format(statement=statement(schema_of(view, version)))
             try:
                 rows = await self._read(text, {**parameters, "view": view})
-            except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+                if await self._live_version(view) == version:
+                    raise NotReady(f"the view {view} is behind the log; try again shortly") from error
                 rows = []  # the version was dropped after another took its place
             if rows and rows[0]["live_version"] == version:
                 return [row for row in rows if row["is_row"]], rows[0]["live_seq"]
-            del self._live[view]
+            self._live.pop(view, None)
         raise DependencyDown("postgres", f"the view {view} is being switched; try again shortly")
+
+    async def _live_version(self, view: str) -> int | None:
+        rows = await self.fetch("SELECT version FROM {schema}.views WHERE view=%s AND state='live'", (view,))
+        return int(rows[0]["version"]) if rows else None
 
     async def _read(self, text: sql.Composed, parameters: Mapping[str, Any]) -> list[DictRow]:
         """Rows of a read-only statement; a connection that a restart broke is replaced once."""
@@ -181,8 +185,8 @@ class ViewDatabase:
 
     async def live_schema(self, view: str) -> str | None:
         """The schema of the version that answers; None before the first."""
-        rows = await self.fetch("SELECT version FROM {schema}.views WHERE view=%s AND state='live'", (view,))
-        return schema_of(view, rows[0]["version"]) if rows else None
+        version = await self._live_version(view)
+        return None if version is None else schema_of(view, version)
 
     async def live_seq(self, view: str) -> int:
         """The checkpoint of the version that answers; 0 before the first."""
@@ -276,23 +280,27 @@ class PostgresView:
         reached = Checkpoint(events[-1].seq, str(events[-1].event.id))
         async with self._database.connection() as connection, connection.transaction():
             await connection.execute("SET LOCAL synchronous_commit = off")  # the log is the truth
-            await self._tables.write(connection, self.schema, loaded, self._bulk)
+            # First, because it locks: two who feed one view must not write each other's rows.
             moved = await connection.execute(
                 "UPDATE loreline.views SET seq=%s, event_id=%s WHERE view=%s AND version=%s AND seq=%s",
                 (reached.seq, reached.event_id, self.name, self._version, after.seq),
             )
             if moved.rowcount == 0:
                 raise await self._unmoved(after)
+            await self._tables.write(connection, self.schema, loaded, self._bulk)
             if self._inside is not None:
                 await self._inside()
         return reached
 
     async def _unmoved(self, after: Checkpoint) -> ViewTaken | ViewSetBack:
-        """Why the checkpoint is not where it was left: commits do not wait for the disk, so a crash undoes some."""
+        """Why the checkpoint is not where it was left: a crash may undo commits that the disk has not."""
         held = await self.checkpoint()
         if held.seq < after.seq:
             return ViewSetBack(f"the view {self.name} lost what came after {held.seq}; it goes on from there")
         return ViewTaken(f"another process feeds the view {self.name}; only one may")
+
+    async def close(self) -> None:
+        """Nothing is held open: connections are the database's."""
 
     async def finish_load(self) -> None:
         """Build what is cheaper to build once all rows are in."""
@@ -325,12 +333,15 @@ async def stream_rows(
         ),
     )
     async with connection.cursor(name=f"rows_{table}") as cursor:
-        await cursor.execute(statement)
+        cursor.itersize = _ROWS_AT_ONCE
+        await cursor.execute(statement, binary=True)
         async for row in cursor:
             yield Row(table, tuple(row[name] for name in key), tuple(row[name] for name in columns))
 
 
-_TEXT_KEYS = frozenset({"chunk_id", "file_id", "profile", "name"})
+_ROWS_AT_ONCE = 1000
+
+_TEXT_KEYS = frozenset({"chunk_id", "file_id", "profile", "name", "conversation_id", "message_id"})
 """Key columns of text, sorted by byte so that no locale has a say."""
 
 
@@ -357,6 +368,7 @@ def _pool(
 
 async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
     await register_vector_async(connection)
+    store_any_text(connection)
 
 
 def _down(error: Exception) -> DependencyDown:

@@ -16,7 +16,7 @@ class ViewTaken(LorelineError):
 
 
 class ViewSetBack(LorelineError):
-    """The store came back from a crash without its newest commits; the view is fed again from what it holds."""
+    """The store came back from a crash without its newest commits; the view goes on from what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,10 @@ class View(Protocol):
 
     async def open(self) -> None:
         """Make its tables if they are not there."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what it holds open; `open` takes it up again."""
         ...
 
     async def checkpoint(self) -> Checkpoint:

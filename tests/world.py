@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
@@ -54,6 +55,12 @@ class CountingLog(MemoryLog):
         sequences = await super().append(groups)
         self.appends.append([wire.subject for group in groups for wire in group.wires])
         return sequences
+
+    def copied(self) -> CountingLog:
+        """A log with the same events."""
+        other = CountingLog()
+        other._events, other._ids, other._size = list(self._events), set(self._ids), self._size
+        return other
 
 
 class CountingBlobs:
@@ -129,6 +136,13 @@ class World:
         self.embedder = embedder or CountingEmbedder()
         self.counts = Counts()
         self.at: dict[str, int] = {}
+
+    def retold(self) -> World:
+        """The same world with a log of its own, for another event loop or another continuation."""
+        other = copy.copy(self)
+        other.log = self.log.copied()
+        other.appender = Appender(other.log, self.codec, self.keys, clock=now)
+        return other
 
     def ports(self) -> IngestPorts:
         """The stages' world."""

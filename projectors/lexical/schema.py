@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,6 +134,16 @@ def readable(path: Path) -> Iterator[None]:
             f"the lexical index {path.name} cannot be used ({error}); "
             "drop it and rebuild the view: loreline views rebuild lexical"
         ) from error
+
+
+def is_readable(path: Path) -> bool:
+    """Whether the file is an index of this format. Raises DependencyDown where waiting may help."""
+    try:
+        with readable(path), closing(connect(path, read_only=True)) as connection:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            return bool(found == FORMAT and connection.execute("SELECT 1 FROM state").fetchone())
+    except LexicalStoreUnusable:
+        return False
 
 
 def read_state(connection: sqlite3.Connection) -> State:

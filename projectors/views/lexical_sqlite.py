@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -25,11 +26,11 @@ from loreline.projectors.lexical import (
     LexicalStore,
     RetireDocument,
 )
-from loreline.projectors.lexical.schema import connect
+from loreline.projectors.lexical.schema import connect, is_readable
 from loreline.projectors.materialize import ChunkSet, ChunksOf
 from loreline.projectors.reads import LEXICAL as NAME
 from loreline.projectors.versions import Added, Retired, VersionChange, version_changes
-from loreline.projectors.view import Checkpoint, Row, ViewTaken
+from loreline.projectors.view import Checkpoint, Row, ViewSetBack, ViewTaken
 from loreline.schemas.errors import NotReady
 from loreline.schemas.events.corpus import ProfileDefined
 from loreline.schemas.events.payload import Payload
@@ -59,6 +60,8 @@ class LexicalView:
         self._version = version
         self._inside = inside
         self._stores: dict[str, LexicalStore] = {}
+        self._left: dict[str, Checkpoint] = {}
+        self._at = Checkpoint()
 
     @property
     def name(self) -> str:
@@ -74,13 +77,24 @@ class LexicalView:
         """Open the profiles' files; the first version ever answers at once."""
         await asyncio.to_thread(self._open)
 
+    async def close(self) -> None:
+        """Close the files."""
+        for store in self._stores.values():
+            await asyncio.to_thread(store.close)
+        self._stores.clear()
+
     async def checkpoint(self) -> Checkpoint:
-        """Where the file furthest behind stands."""
-        positions = [await asyncio.to_thread(store.checkpoint) for store in self._stores.values()]
-        return Checkpoint(*min(positions)) if positions else Checkpoint()
+        """Where the file furthest behind stands; one that was only just made has nothing to catch up on."""
+        for profile, store in self._stores.items():
+            self._left[profile] = Checkpoint(*await asyncio.to_thread(store.checkpoint))
+        begun = [each for each in self._left.values() if each.seq]
+        self._at = min(begun, key=lambda each: each.seq, default=Checkpoint())
+        return self._at
 
     async def apply(self, events: Sequence[Stored[Payload]], *, after: Checkpoint) -> Checkpoint:
         """Take the next events into every profile's file, each in a transaction of its own."""
+        if self._at.seq != after.seq:
+            await self._compare(after)
         changes = version_changes(events)
         chunks = {
             change.seq: await self._chunks_of(change) for change in changes if isinstance(change, Added)
@@ -91,10 +105,38 @@ class LexicalView:
                 await asyncio.to_thread(self._define, stored.event.payload.profile)
         if self._inside is not None:
             await self._inside()
-        for profile, store in self._stores.items():
+        # Those furthest behind first: a crash in between leaves none before the checkpoint.
+        for profile in sorted(self._stores, key=lambda each: self._left[each].seq):
             mine = _changes_for(profile, changes, chunks)
-            await asyncio.to_thread(_apply, store, mine, reached)
+            await self._bring(profile, mine, reached)
+        self._at = reached
         return reached
+
+    async def _compare(self, after: Checkpoint) -> None:
+        """Raises what a checkpoint that is not where it was left means; nothing if it is after all."""
+        held = await self.checkpoint()
+        if held.seq < after.seq:
+            raise ViewSetBack(f"the view {NAME} lost what came after {held.seq}; it goes on from there")
+        if held.seq > after.seq:
+            raise ViewTaken(f"another process feeds the view {NAME}; only one may")
+
+    async def _bring(self, profile: str, changes: Sequence[LexicalChange], reached: Checkpoint) -> None:
+        """One file from where it was left; what it contains already is not applied again."""
+        old = self._left[profile]
+        if reached.seq <= old.seq:
+            return
+        fresh = [change for change in changes if change.seq > old.seq]
+        try:
+            await asyncio.to_thread(
+                self._stores[profile].apply,
+                fresh,
+                old_seq=old.seq,
+                new_seq=reached.seq,
+                event_id=reached.event_id,
+            )
+        except CheckpointLost as error:
+            raise ViewTaken(str(error)) from error
+        self._left[profile] = reached
 
     async def finish_load(self) -> None:
         """Nothing is left for the end: postings are derived when the index is opened."""
@@ -104,12 +146,6 @@ class LexicalView:
         for profile, store in sorted(self._stores.items()):
             for row in await asyncio.to_thread(lambda s: list(s.rows()), store):
                 yield Row(f"{row[0]}_{profile}", (row[1], row[2]), tuple(row[3:]))
-
-    def close(self) -> None:
-        """Close the files."""
-        for store in self._stores.values():
-            store.close()
-        self._stores.clear()
 
     def _open(self) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -122,6 +158,7 @@ class LexicalView:
     def _define(self, profile: str) -> None:
         if profile not in self._stores:
             self._stores[profile] = LexicalStore.open(self._directory / f"{profile}.sqlite3")
+            self._left[profile] = Checkpoint()
 
 
 def _changes_for(
@@ -136,16 +173,6 @@ def _changes_for(
         elif change.profile in (None, profile):
             mine.append(_retire(change))
     return mine
-
-
-def _apply(store: LexicalStore, changes: Sequence[LexicalChange], reached: Checkpoint) -> None:
-    old_seq, _ = store.checkpoint()
-    fresh = [change for change in changes if change.seq > old_seq]
-    if reached.seq > old_seq:
-        try:
-            store.apply(fresh, old_seq=old_seq, new_seq=reached.seq, event_id=reached.event_id)
-        except CheckpointLost as error:
-            raise ViewTaken(str(error)) from error
 
 
 def _add(added: Added, chunks: ChunkSet) -> AddDocument:
@@ -164,7 +191,7 @@ def _retire(retired: Retired) -> RetireDocument:
 
 def point(root: Path, version: int) -> None:
     """Let a version answer, at once for every reader."""
-    aside = root / f".{POINTER}"
+    aside = root / f".{POINTER}.{secrets.token_hex(4)}"
     aside.write_text(json.dumps({"version": version}), encoding="utf-8")
     os.replace(aside, root / POINTER)
 
@@ -182,6 +209,10 @@ def _seq_of(path: Path) -> int:
     with closing(connect(path, read_only=True)) as connection:
         row = connection.execute("SELECT seq FROM state").fetchone()
     return int(row[0]) if row else 0
+
+
+def _is_current(directory: Path) -> bool:
+    return directory.is_dir() and all(is_readable(path) for path in directory.glob("*.sqlite3"))
 
 
 class LexicalReader:
@@ -262,8 +293,8 @@ class LexicalFiles:
         return await asyncio.to_thread(pointed, self._root)
 
     async def is_current(self, version: int) -> bool:
-        """A file says itself whether it can be used, when it is opened."""
-        return directory_of(self._root, version).is_dir()
+        """Whether a version has the shape this program writes, and its files can be read."""
+        return await asyncio.to_thread(_is_current, directory_of(self._root, version))
 
     async def switch(self, version: int) -> None:
         """Let a version answer."""

@@ -18,6 +18,7 @@ from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, q
 from loreline.projectors.reads import PASSAGES as NAME
 from loreline.projectors.versions import Added, Retired, version_changes
 from loreline.projectors.view import Row
+from loreline.schemas.errors import NotReady
 from loreline.schemas.events import corpus
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ports import Vectors
@@ -266,6 +267,7 @@ class PassagesReader:
         """(The `top_k` chunks closest by cosine, best first, scores 1 - distance; the view's sequence).
 
         As of a sequence, the rows visible then are scanned exactly; now, the HNSW index answers.
+        Raises NotReady if the view has not reached that sequence or does not know the profile yet.
         """
         distance = _distance(len(vector), exact=as_of_seq is not None)
 
@@ -282,6 +284,7 @@ class PassagesReader:
 
         parameters = {"vector": np.asarray(vector, np.float32)}
         found, seq = await self._database.read_live(NAME, statement, parameters)
+        _check_reached(as_of_seq, seq)
         hits = (
             Hit(chunk_id=r["chunk_id"], original_index=r["original_index"], score=r["score"]) for r in found
         )
@@ -290,7 +293,7 @@ class PassagesReader:
     async def records(
         self, profile: str, original_indexes: Sequence[int], *, as_of_seq: int | None = None
     ) -> dict[int, ChunkRecord]:
-        """The chunks with these numbers that are visible, by number."""
+        """The chunks with these numbers that are visible, by number. Raises as `nearest`."""
         if not original_indexes:
             return {}
 
@@ -306,7 +309,8 @@ class PassagesReader:
             )
 
         parameters = {"profile": profile, "numbers": list(original_indexes)}
-        found, _ = await self._database.read_live(NAME, statement, parameters)
+        found, seq = await self._database.read_live(NAME, statement, parameters)
+        _check_reached(as_of_seq, seq)
         return {row["original_index"]: self._record(row, row["settings"]) for row in found}
 
     async def count(self, profile: str) -> int:
@@ -333,6 +337,13 @@ class PassagesReader:
             chunk_overlap=int(settings.get("CHUNK_OVERLAP", 0)),
             chunking_strategy=settings.get("CHUNKING_STRATEGY", ""),
             embedding_model=settings.get("EMBEDDER_NAME", ""),
+        )
+
+
+def _check_reached(as_of_seq: int | None, seq: int) -> None:
+    if as_of_seq is not None and as_of_seq > seq:
+        raise NotReady(
+            f"the passages view contains sequence {seq} of the log, not yet {as_of_seq}; retry shortly"
         )
 
 
