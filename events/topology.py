@@ -145,14 +145,21 @@ SUBSCRIBER_API = "lorejs"
 """The prefix under which subscribers find the JetStream API; clients take it as their API prefix."""
 
 
+SUBSCRIBER_DESK = "desk"
+"""The prefix, in the log's account, under which requests for consumers come to be looked at."""
+
+
 def subscriber_services(consumers: Sequence[str] = SUBSCRIBER_CONSUMERS) -> tuple[Service, ...]:
-    """What a subscriber may ask: create, pull, ack and delete its own consumers, and nothing more."""
+    """What a subscriber may ask: create, pull, ack and delete its own consumers, and nothing more.
+
+    Creating is asked at the desk: in the request stands where the server would deliver to.
+    """
     services = [_api(f"STREAM.INFO.{STREAM}")]
     for name in consumers:
         services += [
-            _api(f"CONSUMER.CREATE.{STREAM}.{name}"),
-            _api(f"CONSUMER.CREATE.{STREAM}.{name}.>"),
-            _api(f"CONSUMER.DURABLE.CREATE.{STREAM}.{name}"),
+            _asked(f"CONSUMER.CREATE.{STREAM}.{name}"),
+            _asked(f"CONSUMER.CREATE.{STREAM}.{name}.>"),
+            _asked(f"CONSUMER.DURABLE.CREATE.{STREAM}.{name}"),
             _api(f"CONSUMER.INFO.{STREAM}.{name}"),
             _api(f"CONSUMER.DELETE.{STREAM}.{name}"),
             _api(f"CONSUMER.MSG.NEXT.{STREAM}.{name}", streamed=True),
@@ -169,3 +176,7 @@ def subscriber_permissions(consumers: Sequence[str] = SUBSCRIBER_CONSUMERS) -> P
 
 def _api(subject: str, *, streamed: bool = False) -> Service:
     return Service(f"$JS.API.{subject}", f"{SUBSCRIBER_API}.{subject}", streamed)
+
+
+def _asked(subject: str) -> Service:
+    return Service(f"{SUBSCRIBER_DESK}.{subject}", f"{SUBSCRIBER_API}.{subject}")

@@ -21,6 +21,7 @@ from loreline.events.append import Appender, Publisher
 from loreline.events.audit import audit
 from loreline.events.blobs import FileBlobs, SealedBlobs
 from loreline.events.bootstrap import ensure_stream
+from loreline.events.desk import ConsumerDesk
 from loreline.events.envelope import Codec
 from loreline.events.folds.app import SETTINGS_FOLD
 from loreline.events.group_commit import GroupCommitter
@@ -130,6 +131,7 @@ async def open_core(
     publisher: Publisher = watch
     if hooks.after_append is not None:
         publisher = HookedPublisher(publisher, hooks.after_append)
+    await ConsumerDesk(connection).open()
     appender = Appender(log, codec, keys, clock=now, publisher=publisher, on_append=high_water.record)
     return Core(
         nats=connection,
