@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -89,19 +90,22 @@ def materializer(blobs: SealedBlobs) -> ChunksOf:
 
     async def chunks_of(added: Added) -> ChunkSet:
         payload, owner = added.payload, owner_of(added.stored.event.aggregate)
-        chunks = decode_chunks(await blobs.get(owner, payload.chunks))
-        blurbs = decode_blurbs(await blobs.get(owner, payload.blurbs))
-        vectors = decode_matrix(await blobs.get(owner, payload.vectors), dim=payload.dim)
-        if not len(chunks) == len(blurbs) == len(vectors) == payload.n_chunks:
-            raise BlobDamaged(
-                f"the blobs of the event at {added.seq} hold {len(chunks)} chunks, {len(blurbs)} blurbs and "
-                f"{len(vectors)} vectors, not {payload.n_chunks}; restore them from a backup"
-            )
-        return ChunkSet(
-            [_row(added, chunk, blurb) for chunk, blurb in zip(chunks, blurbs, strict=True)], vectors
-        )
+        held = [await blobs.get(owner, each) for each in (payload.chunks, payload.blurbs, payload.vectors)]
+        return await asyncio.to_thread(_materialize, added, *held)
 
     return chunks_of
+
+
+def _materialize(added: Added, chunk_list: bytes, blurb_list: bytes, matrix: bytes) -> ChunkSet:
+    payload = added.payload
+    chunks, blurbs = decode_chunks(chunk_list), decode_blurbs(blurb_list)
+    vectors = decode_matrix(matrix, dim=payload.dim)
+    if not len(chunks) == len(blurbs) == len(vectors) == payload.n_chunks:
+        raise BlobDamaged(
+            f"the blobs of the event at {added.seq} hold {len(chunks)} chunks, {len(blurbs)} blurbs and "
+            f"{len(vectors)} vectors, not {payload.n_chunks}; restore them from a backup"
+        )
+    return ChunkSet([_row(added, chunk, blurb) for chunk, blurb in zip(chunks, blurbs, strict=True)], vectors)
 
 
 def _row(added: Added, chunk: Chunk, blurb: str | None) -> ChunkRow:

@@ -6,6 +6,7 @@ and a threshold decides whether anything answers at all. The same input gives th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -132,8 +133,7 @@ async def answer_extractively(
     the one before bring their context along. stem: see `questions.Stem`; memoised here for the call.
     Two calls of the embedder, under a second with the bundled one. Raises DependencyDown as it does.
     """
-    pools = tuple(split_sentences(passage.content) for passage in passages[: tuning.max_passages])
-    candidates = gather(question, passages, pools=pools, stem=stem, tuning=tuning)
+    pools, candidates = await asyncio.to_thread(_gathered, question, passages, stem, tuning)
     if not candidates:
         return ExtractiveAnswer(text=NOT_FOUND, citations=(), found=False)
     asked = await embedder.embed_query(question)
@@ -143,6 +143,14 @@ async def answer_extractively(
         return ExtractiveAnswer(text=NOT_FOUND, citations=(), found=False)
     picked = choose(ranked, max_sentences=max_sentences, tuning=tuning)
     return compose(picked, passages, pools=pools)
+
+
+def _gathered(
+    question: str, passages: Sequence[RetrievedChunk], stem: Stem, tuning: Tuning
+) -> tuple[tuple[tuple[Sentence, ...], ...], list[Candidate]]:
+    """The sentences of the passages and the candidates among them; away from the event loop."""
+    pools = tuple(split_sentences(passage.content) for passage in passages[: tuning.max_passages])
+    return pools, gather(question, passages, pools=pools, stem=stem, tuning=tuning)
 
 
 def gather(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -44,13 +45,11 @@ def situate(ports: IngestPorts) -> Stage:
         owner = owner_of(event.event.aggregate)
 
         async def make() -> bytes:
-            chunks = decode_chunks(await ports.blobs.get(owner, payload.chunks))
             if contextualizer != STRUCTURAL:
-                return encode_blurbs([None] * len(chunks))
-            document = ParsedDocument.model_validate_json(await ports.blobs.get(owner, payload.parsed))
-            return encode_blurbs(
-                structural_blurbs(chunks, path=payload.private.relative_path, title=document.title)
-            )
+                return encode_blurbs([None] * payload.n_chunks)
+            chunks = await ports.blobs.get(owner, payload.chunks)
+            parsed = await ports.blobs.get(owner, payload.parsed)
+            return await asyncio.to_thread(_situated, payload.private.relative_path, chunks, parsed)
 
         inputs = {
             "chunks": payload.chunks,
@@ -77,6 +76,12 @@ def situate(ports: IngestPorts) -> Stage:
     return Stage("situate", ("lore.rag.file.*.chunked",), run, parallelism=8)
 
 
+def _situated(path: str, chunks: bytes, parsed: bytes) -> bytes:
+    """The blurbs of a document's chunks; away from the event loop, for a document may be long."""
+    title = ParsedDocument.model_validate_json(parsed).title
+    return encode_blurbs(structural_blurbs(decode_chunks(chunks), path=path, title=title))
+
+
 def embed(ports: IngestPorts) -> Stage:
     """The stage: situated in; embedded out, the version's end."""
 
@@ -96,7 +101,7 @@ def embed(ports: IngestPorts) -> Stage:
             )
             return [settle(event, payload, "embed", at="situated", payload=failed(payload, "embed", error))]
         owner = owner_of(event.event.aggregate)
-        chunks = decode_chunks(await ports.blobs.get(owner, payload.chunks))
+        chunks = await asyncio.to_thread(decode_chunks, await ports.blobs.get(owner, payload.chunks))
         blurbs = decode_blurbs(await ports.blobs.get(owner, payload.blurbs))
         texts = [contextualize(each.content, blurb) for each, blurb in zip(chunks, blurbs, strict=True)]
         vectors, calls = await _embed(ports, owner, payload, texts)

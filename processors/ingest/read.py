@@ -42,7 +42,7 @@ def parse(ports: IngestPorts) -> Stage:
             document = await ports.read(await ports.blobs.get(owner, payload.source), suffix=suffix)
             if not document.text.strip():
                 raise _NoText
-            return document.model_dump_json().encode()
+            return (await asyncio.to_thread(document.model_dump_json)).encode()
 
         inputs = {"source": payload.source, "suffix": suffix, "code": PARSE_CODE}
         try:
@@ -51,7 +51,7 @@ def parse(ports: IngestPorts) -> Stage:
             return [settle(event, payload, "parse", at="discovered", payload=_no_text(payload))]
         except DocumentError as error:
             return [settle(event, payload, "parse", at="discovered", payload=failed(payload, "parse", error))]
-        document = ParsedDocument.model_validate_json(made.data)
+        document = await asyncio.to_thread(ParsedDocument.model_validate_json, made.data)
         parsed = file.FileParsed(
             version=payload.version,
             profile=payload.profile,
@@ -86,12 +86,11 @@ def chunk(ports: IngestPorts) -> Stage:
         }
 
         async def make() -> bytes:
-            document = ParsedDocument.model_validate_json(await ports.blobs.get(owner, payload.parsed))
-            return await _cut(ports, document, sizes)
+            return await _cut(ports, await ports.blobs.get(owner, payload.parsed), sizes)
 
         inputs = {"parsed": payload.parsed, "code": CHUNK_CODE, **sizes}
         made = await ports.recordings.once(owner, "chunk", inputs=inputs, make=make, force=payload.force)
-        chunks = decode_chunks(made.data)
+        chunks = await asyncio.to_thread(decode_chunks, made.data)
         if not chunks:
             return [settle(event, payload, "chunk", at="parsed", payload=_no_text(payload))]
         chunked = file.FileChunked(
@@ -112,13 +111,13 @@ def chunk(ports: IngestPorts) -> Stage:
     return Stage("chunk", ("lore.rag.file.*.parsed",), run, parallelism=8)
 
 
-async def _cut(ports: IngestPorts, document: ParsedDocument, sizes: dict[str, str]) -> bytes:
+async def _cut(ports: IngestPorts, parsed: bytes, sizes: dict[str, str]) -> bytes:
     """The document's chunks, cut in a thread so that a long text holds nobody up."""
 
     def cut() -> bytes:
         chunker = ports.chunkers[sizes["strategy"]]
         chunks = chunker(
-            document,
+            ParsedDocument.model_validate_json(parsed),
             chunk_size=int(sizes["size"]),
             chunk_overlap=int(sizes["overlap"]),
             count_tokens=ports.count_tokens,
