@@ -20,6 +20,7 @@ from loreline.schemas.errors import (
     LorelineError,
     NotReady,
     StaleAggregate,
+    keepable,
 )
 
 _log = logging.getLogger(__name__)
@@ -45,11 +46,8 @@ def envelope(
 ) -> JSONResponse:
     """`{"error": {"code", "message"}}` with a status."""
     retry = {} if retry_after_s is None else {"Retry-After": str(max(1, round(retry_after_s)))}
-    # A lone surrogate in a word of the caller's cannot be sent back as UTF-8.
-    sendable = message.encode("utf-8", "replace").decode()
-    return JSONResponse(
-        {"error": {"code": code, "message": sendable}}, status, headers={**(headers or {}), **retry}
-    )
+    body = {"error": {"code": code, "message": keepable(message)}}  # it may hold the caller's own words
+    return JSONResponse(body, status, headers={**(headers or {}), **retry})
 
 
 def answer(error: Exception) -> JSONResponse:

@@ -20,7 +20,7 @@ from loreline.events.folds.app import DEADLETTER, DeadletterState
 from loreline.events.log import EventLog
 from loreline.events.tasks import end
 from loreline.processors.stage import Stage
-from loreline.schemas.errors import DependencyDown, LogError, LogFull
+from loreline.schemas.errors import DependencyDown, LogError, LogFull, keepable
 from loreline.schemas.events.app import EventParked, EventReleased, ParkedError
 from loreline.schemas.events.payload import Payload, Shredded
 from loreline.schemas.ids import Aggregate, deadletter_aggregate, derived_key, owner_of
@@ -216,7 +216,7 @@ class StageRunner:
             event_type=wire.headers["ce-type"],
             owner=owner_of(Aggregate.of_subject(wire.subject)),
             attempts=delivery.attempt,
-            private=ParkedError(error=f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]),
+            private=ParkedError(error=keepable(f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS])),
         )
         handed_over = UUID(delivery.stored.wire.id)
         return Command(

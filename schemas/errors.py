@@ -171,3 +171,8 @@ class DataDirectoryUnreadable(LorelineError):
 
 class ServerFailed(LorelineError):
     """An embedded server did not start, or stopped by itself."""
+
+
+def keepable(text: str) -> str:
+    """A message as an event, a view and a client can take it: no zero character, no half of a pair."""
+    return text.encode("utf-8", "replace").decode().replace("\0", " ")

@@ -23,7 +23,7 @@ from loreline.processors.ingest.profiles import uses
 from loreline.processors.retrieval import RETRIEVERS
 from loreline.processors.retrieval.search import Retrieved, Sources, retrieve
 from loreline.processors.stage import Commands, Stage
-from loreline.schemas.errors import DependencyDown, InputError, LorelineError
+from loreline.schemas.errors import DependencyDown, InputError, LorelineError, keepable
 from loreline.schemas.events import conversation as events
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import RAG_CORPUS, command_event_id, derived_key, owner_of
@@ -284,9 +284,8 @@ def _outcome(event: Stored[Payload], asked: events.TurnAsked, payload: Payload) 
 def _failed(
     event: Stored[Payload], asked: events.TurnAsked, attempt: int, code: str, reason: str
 ) -> Command[ConversationState]:
-    sendable = reason.encode("utf-8", "replace").decode()  # a server's own words may hold half a character
     failed = events.TurnFailed(
-        turn=asked.turn, attempt=attempt, code=code, private=events.TurnError(reason=sendable)
+        turn=asked.turn, attempt=attempt, code=code, private=events.TurnError(reason=keepable(reason))
     )
     return _outcome(event, asked, failed)
 

@@ -10,7 +10,7 @@ from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.file import FILE, FileState, Reached
 from loreline.processors.ingest.ports import IngestPorts
-from loreline.schemas.errors import DocumentError
+from loreline.schemas.errors import DocumentError, keepable
 from loreline.schemas.events import file
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import derived_key
@@ -42,7 +42,7 @@ class StageEvent(Protocol):
 
 def failed(payload: StageEvent, stage: str, error: DocumentError) -> file.FileFailed:
     """The event that says a document could not be processed, and why."""
-    reason = file.FailureReason(reason=str(error), relative_path=payload.private.relative_path)
+    reason = file.FailureReason(reason=keepable(str(error)), relative_path=payload.private.relative_path)
     return file.FileFailed(
         version=payload.version,
         profile=payload.profile,
