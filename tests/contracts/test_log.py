@@ -7,27 +7,41 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from uuid import UUID, uuid4
 
+import nats
 import pytest
 
 from loreline.events.append import Appender, Command, Fold
 from loreline.events.audit import audit
+from loreline.events.bootstrap import ensure_stream
 from loreline.events.envelope import Codec, StoredWire
 from loreline.events.group_commit import GroupCommitter
+from loreline.events.jetstream import JetStreamLog
 from loreline.events.keys import MemoryKeys
 from loreline.events.log import EventLog, Group
 from loreline.events.memory import MemoryLog
+from loreline.events.topology import lore_stream
 from loreline.schemas.errors import AppendUncertain, LogRolledBack, StaleAggregate
 from loreline.schemas.events.conversation import ConversationCreated, ConversationTitled, Title
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import Aggregate, conversation_aggregate
 from tests.conftest import now
+from tests.containers import nats_container
 
 
-@pytest.fixture(params=["memory", "jetstream"])
+@pytest.fixture
+async def container_log() -> AsyncIterator[EventLog]:
+    with nats_container() as url:
+        connection = await nats.connect(url)
+        await ensure_stream(connection, lore_stream(max_bytes=1 << 28))
+        yield JetStreamLog(connection)
+        await connection.close()
+
+
+@pytest.fixture(params=["memory", "jetstream", pytest.param("container", marks=pytest.mark.docker)])
 def log(request: pytest.FixtureRequest) -> EventLog:
     if request.param == "memory":
         return MemoryLog()
-    adapter: EventLog = request.getfixturevalue("jetstream_log")
+    adapter: EventLog = request.getfixturevalue(f"{request.param}_log")
     return adapter
 
 
