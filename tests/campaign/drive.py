@@ -37,7 +37,7 @@ class GaveUp(Exception):
 
 def spawn(module: str, *arguments: str, cwd: Path, output: Path | int) -> subprocess.Popen[bytes]:
     """A process of this package, which ends when its standard input does."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])}
     argv = [sys.executable, "-m", f"tests.campaign.{module}", *arguments]
     if isinstance(output, int):
         return subprocess.Popen(argv, cwd=cwd, env=environment, stdin=subprocess.PIPE, stdout=output)
