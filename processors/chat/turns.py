@@ -81,9 +81,11 @@ def chat(ports: ChatPorts) -> Stage:
             ]
         abandon_s = (await ports.settings()).chat.abandon_s
         try:
-            async with asyncio.timeout(remaining_s):
+            async with asyncio.timeout(remaining_s) as limit:
                 return await _stoppable(ports, event, asked, state, frames, abandon_s)
         except TimeoutError:
+            if not limit.expired():
+                raise  # somebody else's, on the way: to be tried again
             return [_aborted(event, asked, "deadline")]
         except _Stopped:
             return [_aborted(event, asked, "abandoned")]
@@ -109,9 +111,9 @@ async def _stoppable(
     watching = asyncio.create_task(_until_stopped(ports.live, asked.turn, abandon_s))
     try:
         await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if answering.done():
-            return answering.result()
-        raise _Stopped
+        if not answering.done() and watching.exception() is None:
+            raise _Stopped
+        return await answering  # also when its readers cannot be heard
     finally:
         await end(answering, watching)
 
