@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Protocol
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from loreline.events.topology import LIVE_STREAM
+from loreline.schemas.errors import DependencyDown
 
 Frame = dict[str, Any]
 Heard = asyncio.Queue[tuple[str, Frame]]
 """(topic, frame) as they come."""
 
 _READ_BATCH = 500
+_FLUSH_S = 5
 
 
 class Live(Protocol):
@@ -32,7 +35,7 @@ class Live(Protocol):
         ...
 
     def listen(self, topic: str) -> AbstractAsyncContextManager[Heard]:
-        """A queue of the frames that match from now on; wildcards allowed."""
+        """A queue of the frames that match from now on; wildcards allowed. Raises DependencyDown."""
         ...
 
     async def recall(self, topic: str) -> list[Frame]:
@@ -94,13 +97,25 @@ class NatsLive:
             with suppress(ValueError):  # what is no JSON is no frame
                 queue.put_nowait((message.subject.removeprefix(self.PREFIX), json.loads(message.data)))
 
-        subscription = await self._nats.subscribe(self.PREFIX + topic, cb=take)
+        subscription = await self._listening(topic, take)
         try:
-            await self._nats.flush()
             yield queue
         finally:
             with suppress(nats.errors.Error):  # the connection took the subscription with it
                 await subscription.unsubscribe()
+
+    async def _listening(self, topic: str, take: Callable[[Msg], Awaitable[None]]) -> Subscription:
+        """A subscription the server knows of. Raises DependencyDown."""
+        subscription: Subscription | None = None
+        try:
+            subscription = await self._nats.subscribe(self.PREFIX + topic, cb=take)
+            await self._nats.flush(timeout=_FLUSH_S)
+        except (nats.errors.Error, OSError) as error:
+            if subscription is not None:
+                with suppress(nats.errors.Error):
+                    await subscription.unsubscribe()
+            raise DependencyDown("nats", f"nats does not answer: {error}") from error
+        return subscription
 
     async def recall(self, topic: str) -> list[Frame]:
         """The frames of a topic that the stream LIVE still keeps, in order; none if it cannot say."""
