@@ -24,6 +24,7 @@ from loreline.http_edge.corpus_folder import place_in, put_aside
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.requests import answer, command_key, edge_of
 from loreline.processors.ingest.scan import is_reserved
+from loreline.projectors.reads import DOCUMENTS
 from loreline.schemas.errors import InputError
 from loreline.schemas.events.file import FileIdentity, FileUploaded
 from loreline.schemas.ids import (
@@ -40,6 +41,7 @@ from loreline.schemas.ids import (
 from loreline.schemas.settings import UploadSettings
 from loreline.schemas.wire import UploadedFileOut, UploadResponse
 
+VIEW_PATIENCE_S = 30.0
 MAX_DEPTH = 16
 MAX_NAME_BYTES = 240
 FRAMING_BYTES = 10_000_000
@@ -241,7 +243,11 @@ def _outcome(part: Part, *, reason: str | None = None, replaced: bool = False) -
 
 
 async def write_awaited(edge: Edge) -> int:
-    """Write uploads into the corpus folder that a stop kept from getting there; how many."""
+    """Write uploads into the corpus folder that a stop kept from getting there; how many.
+
+    The view that says which they are is waited for: right after a start it may be behind the log.
+    """
+    await edge.wait((await edge.log.info()).last_seq, (DOCUMENTS,), timeout_s=VIEW_PATIENCE_S)
     written = 0
     for each in await edge.documents.known_files():
         target = await asyncio.to_thread(place_in, edge.corpus_root, each.relative_path)

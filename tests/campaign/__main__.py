@@ -49,9 +49,7 @@ def _one(seed: int, *, keep: bool) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix=f"loreline-campaign-{seed}-"))
     outcome = asyncio.run(run_seed(seed, folder))
     words = "holds" if not outcome.problems else "DOES NOT HOLD"
-    print(
-        f"seed {seed}: {words} after {outcome.seconds:.0f} s; {outcome.hits.total()} kills", flush=True
-    )
+    print(f"seed {seed}: {words} after {outcome.seconds:.0f} s; {outcome.hits.total()} kills", flush=True)
     for problem in outcome.problems:
         print(f"  {problem}", flush=True)
     if outcome.problems or keep:

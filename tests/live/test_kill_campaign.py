@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from loreline.cli.attach import Attached
+from loreline.wiring.hooks import Hooks
 from tests.campaign.check import database_of, live_chunk_tables
 from tests.campaign.plan import HOOKS, plan
 from tests.campaign.seed import run_seed
@@ -53,6 +55,27 @@ def undone(root: Path, change: str) -> Iterator[None]:
 async def verify(client: Attached) -> bool:
     found: dict[str, Any] = await client.post("/api/views/passages/verify")
     return bool(found["equal"])
+
+
+async def test_an_upload_that_reached_the_log_reaches_the_folder_at_the_next_start(tmp_path: Path) -> None:
+    struck = asyncio.Event()
+
+    async def fail_once_struck() -> None:
+        if struck.is_set():
+            raise RuntimeError("as if killed here")
+
+    async def dawdle() -> None:
+        await asyncio.sleep(0.3)  # the view is behind the log when the start asks it
+
+    hooks = Hooks(after_append=fail_once_struck, in_projection=fail_once_struck)
+    async with stack_at(tmp_path, hooks=hooks) as (stack, client):
+        await stack.host.wait((await stack.core.log.info()).last_seq, views=["documents"], timeout_s=30)
+        struck.set()
+        answer = await client.http.post("/api/documents", files={"files": ("late.txt", b"The mast is tall.")})
+        assert answer.status_code == 500
+    assert not (tmp_path / "docs" / "late.txt").exists()
+    async with stack_at(tmp_path, hooks=Hooks(in_projection=dawdle)):
+        assert (tmp_path / "docs" / "late.txt").read_bytes() == b"The mast is tall."
 
 
 ONE = "WHERE chunk_id = (SELECT min(chunk_id) FROM {table})"
