@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loreline.cli.attach import Attached, EdgeRefused, attached
-from loreline.cli.ingesting import follow_run
+from loreline.cli.ingesting import take_in
 from loreline.cli.terminal import PlainWords, plain_words, typed_lines
 
 
@@ -46,11 +46,7 @@ async def chat(arguments: argparse.Namespace) -> int:
     """Take in what is new, then answer question after question."""
     async with attached(arguments.config) as client:
         if not arguments.no_ingest:
-            try:
-                await client.post("/api/ingest")
-            except EdgeRefused as error:
-                print(f"loreline: {error}", file=sys.stderr)
-            await follow_run(client)
+            await take_in(client)
         print("Ask; :quit ends it.")
         conversation: str | None = None
         lines = typed_lines()
@@ -90,7 +86,7 @@ async def _turn(client: Attached, body: dict[str, Any], *, aloud: bool) -> Answe
                 case "done":
                     turn.done = sent.data
                 case "error":
-                    raise EdgeRefused(f"{sent.data['message']} ({sent.data['code']})")
+                    raise EdgeRefused(sent.data["message"], code=sent.data["code"])
     if not turn.done:
         raise EdgeRefused("the stream ended before the answer did; ask again")
     if aloud:

@@ -24,7 +24,11 @@ START_PATIENCE_S = 60.0
 
 
 class EdgeRefused(LorelineError):
-    """The edge answered with an error; its message says what to do."""
+    """The edge answered with an error; its message says what to do, `code` is the API's machine word."""
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(f"{message} ({code})" if code else message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def _json(response: httpx.Response) -> Any:
         error = response.json()["error"]
     except (ValueError, KeyError, TypeError):
         raise EdgeRefused(f"the edge answered {response.status_code}") from None
-    raise EdgeRefused(f"{error['message']} ({error['code']})")
+    raise EdgeRefused(error["message"], code=error["code"])
 
 
 @asynccontextmanager

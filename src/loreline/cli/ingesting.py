@@ -7,7 +7,9 @@ import sys
 from contextlib import aclosing
 from typing import Any
 
-from loreline.cli.attach import Attached, attached
+from loreline.cli.attach import Attached, EdgeRefused, attached
+
+RUNNING = "ingest_already_running"
 
 
 async def ingest(arguments: argparse.Namespace) -> int:
@@ -20,6 +22,21 @@ async def ingest(arguments: argparse.Namespace) -> int:
             return 0
         ended = await follow_run(client)
     return 1 if ended["state"] != "completed" or (ended.get("summary") or {}).get("failed") else 0
+
+
+async def take_in(client: Attached) -> None:
+    """Take in what is new. A run of before that goes on is followed first: it may not know of the newest."""
+    while True:
+        try:
+            await client.post("/api/ingest")
+        except EdgeRefused as error:
+            if error.code != RUNNING:
+                print(f"loreline: nothing is taken in: {error}", file=sys.stderr)
+                return
+            await follow_run(client)
+        else:
+            await follow_run(client)
+            return
 
 
 async def follow_run(client: Attached) -> dict[str, Any]:

@@ -6,13 +6,12 @@ import argparse
 import asyncio
 import os
 import signal
-import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from loreline.cli.attach import EdgeRefused, attached_to, log_to_file
-from loreline.cli.ingesting import follow_run
+from loreline.cli.attach import attached_to, log_to_file
+from loreline.cli.ingesting import take_in
 from loreline.embedded.directory import is_held, read_runtime
 from loreline.schemas.errors import ServerFailed
 from loreline.wiring.environment import Config
@@ -74,12 +73,7 @@ def _first_words(config: Config) -> str:
 async def _ingest(stack: Stack) -> None:
     """Take in what is new, and say so on the terminal."""
     async with attached_to(stack.url) as client:
-        try:
-            await client.post("/api/ingest")
-        except EdgeRefused as error:
-            print(f"loreline: no ingest at the start: {error}", file=sys.stderr)
-            return
-        await follow_run(client)
+        await take_in(client)
 
 
 async def down(arguments: argparse.Namespace) -> int:
