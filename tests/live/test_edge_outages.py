@@ -139,3 +139,44 @@ async def test_kills_during_an_ingest_leave_its_readers_and_the_run_intact(world
     await world.until(world.is_healthy)
     listed = [each["relative_path"] for each in await world.client.get("/api/documents")]
     assert {f"part{n}.md" for n in range(12)} <= set(listed)
+
+
+async def test_a_kill_in_the_middle_of_requests_is_a_refusal_or_an_ending_and_never_a_hang(
+    world: World,
+) -> None:
+    seen: list[tuple[int, str]] = []
+
+    async def chat(n: int) -> None:
+        question = {"query": f"How tall is the lighthouse of Varn? {n}"}
+        async with stream(world.http, "POST", "/api/chat", body=question) as turn:
+            if turn.response.status_code != 200:
+                seen.append(refused(turn.response))
+                return
+            frames = await turn.rest()
+            assert frames[-1].event in {"done", "error"}, frames[-1]
+            seen.append((200, frames[-1].event))
+
+    async def read(path: str) -> None:
+        response = await world.http.get(path)
+        seen.append((200, "") if response.status_code == 200 else refused(response))
+
+    async def create() -> None:
+        response = await world.http.post("/api/conversations")
+        seen.append((201, "") if response.status_code == 201 else refused(response))
+
+    async def upload(n: int) -> None:
+        response = await world.http.post("/api/documents", files={"files": (f"up{n}.md", b"words")})
+        seen.append((201, "") if response.status_code == 201 else refused(response))
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for n in range(8):
+            for work in (chat(n), read("/api/documents"), read("/api/conversations"), create(), upload(n)):
+                group.create_task(work)
+            await asyncio.sleep(0.02)
+            if n in (1, 5):
+                pid = world.stack.servers[n // 4].pid
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+    assert {status for status, _ in seen} <= {200, 201, 503}, seen
+    await world.until(world.is_healthy)
+    assert (await ask(world.http, "How tall is the lighthouse of Varn?"))[-1].event == "done"
