@@ -29,16 +29,18 @@ class MemoryKeys:
     """Keys that live as long as the process; for tests and throw-away stacks."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._current: dict[str, OwnerKey] = {}
         self._all: dict[tuple[str, str], OwnerKey | None] = {}
 
     def ensure(self, owners: Sequence[str]) -> None:
         """Give each owner a key if it has none."""
-        for owner in owners:
-            if owner not in self._current:
-                key = OwnerKey(secrets.token_hex(8), secrets.token_bytes(64))
-                self._current[owner] = key
-                self._all[owner, key.kid] = key
+        with self._lock:
+            for owner in owners:
+                if owner not in self._current:
+                    key = OwnerKey(secrets.token_hex(8), secrets.token_bytes(64))
+                    self._all[owner, key.kid] = key
+                    self._current[owner] = key
 
     def current(self, owner: str) -> OwnerKey:
         """The owner's key. Raises KeyMissing if it has none."""
@@ -56,9 +58,10 @@ class MemoryKeys:
 
     def destroy(self, owner: str) -> int:
         """Destroy every key of `owner`; returns how many there were."""
-        self._current.pop(owner, None)
-        doomed = [name for name, key in self._all.items() if name[0] == owner and key]
-        self._all.update(dict.fromkeys(doomed))
+        with self._lock:
+            self._current.pop(owner, None)
+            doomed = [name for name, key in self._all.items() if name[0] == owner and key]
+            self._all.update(dict.fromkeys(doomed))
         return len(doomed)
 
 
@@ -76,7 +79,8 @@ class SqliteKeys:
         self._known: dict[tuple[str, str], OwnerKey] = {}
         self._current: dict[str, OwnerKey] = {}
         self._db = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
-        self._db.execute("PRAGMA synchronous=FULL")
+        # FULL does not fsync the removal of the journal: a power cut could bring it back and undo the commit.
+        self._db.execute("PRAGMA synchronous=EXTRA")
         self._db.execute("PRAGMA secure_delete=ON")
         self._db.executescript(_SCHEMA)
 

@@ -1,0 +1,103 @@
+"""The contract of the ref store, run over every adapter, and of recordings on top of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from loreline.events.blobs import MemoryBlobs, SealedBlobs
+from loreline.events.keys import MemoryKeys
+from loreline.events.refs import MemoryRefs, Recordings, SqliteRefs
+from loreline.schemas.ports import RefStore
+
+OWNER, OTHER = "file/" + "a" * 32, "file/" + "b" * 32
+KEY, ADDRESS = "0f" * 32, "ab" * 32
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def refs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RefStore]:
+    if request.param == "memory":
+        yield MemoryRefs()
+        return
+    store = SqliteRefs(tmp_path / "refs.sqlite3")
+    yield store
+    store.close()
+
+
+class World:
+    """Recordings with everything they stand on, and a maker that counts."""
+
+    def __init__(self, refs: RefStore) -> None:
+        self.refs, self.store, self.keys, self.made = refs, MemoryBlobs(), MemoryKeys(), 0
+        self.keys.ensure([OWNER, OTHER])
+        self.recordings = Recordings(refs, SealedBlobs(self.store, self.keys), self.keys)
+
+    def maker(self, data: bytes) -> Callable[[], Awaitable[bytes]]:
+        async def make() -> bytes:
+            self.made += 1
+            return data
+
+        return make
+
+
+async def test_a_ref_is_what_was_set_last(refs: RefStore) -> None:
+    assert await refs.get(KEY) is None
+    await refs.set(KEY, ADDRESS)
+    await refs.set(KEY, "cd" * 32)
+    assert await refs.get(KEY) == "cd" * 32
+
+
+async def test_refs_outlive_the_process(tmp_path: Path) -> None:
+    first, second = SqliteRefs(tmp_path / "r"), SqliteRefs(tmp_path / "r")
+    await first.set(KEY, ADDRESS)
+    assert await second.get(KEY) == ADDRESS
+    first.close()
+    second.close()
+
+
+async def test_the_same_inputs_are_made_once(refs: RefStore) -> None:
+    world = World(refs)
+    first = await world.recordings.once(OWNER, "parse", inputs={"a": 1, "b": 2}, make=world.maker(b"one"))
+    again = await world.recordings.once(OWNER, "parse", inputs={"b": 2, "a": 1}, make=world.maker(b"two"))
+    assert (first.reused, again.reused, world.made) == (False, True, 1)
+    assert (again.data, again.address) == (b"one", first.address)
+
+
+@pytest.mark.parametrize(
+    ("owner", "stage", "inputs"), [(OTHER, "parse", 1), (OWNER, "chunk", 1), (OWNER, "parse", 2)]
+)
+async def test_another_owner_stage_or_input_is_made(
+    refs: RefStore, owner: str, stage: str, inputs: int
+) -> None:
+    world = World(refs)
+    await world.recordings.once(OWNER, "parse", inputs={"n": 1}, make=world.maker(b"one"))
+    await world.recordings.once(owner, stage, inputs={"n": inputs}, make=world.maker(b"two"))
+    assert world.made == 2
+
+
+async def test_force_makes_again_and_is_what_counts_from_then_on(refs: RefStore) -> None:
+    world = World(refs)
+    await world.recordings.once(OWNER, "parse", inputs={}, make=world.maker(b"one"))
+    await world.recordings.once(OWNER, "parse", inputs={}, make=world.maker(b"two"), force=True)
+    assert (await world.recordings.once(OWNER, "parse", inputs={}, make=world.maker(b"x"))).data == b"two"
+    assert world.made == 2
+
+
+async def test_a_ref_whose_blob_is_gone_costs_one_call(refs: RefStore) -> None:
+    world = World(refs)
+    await refs.set(world.recordings.key(OWNER, "parse", {}), ADDRESS)
+    made = await world.recordings.once(OWNER, "parse", inputs={}, make=world.maker(b"one"))
+    assert (made.data, made.reused) == (b"one", False)
+
+
+async def test_what_fails_is_not_recorded(refs: RefStore) -> None:
+    world = World(refs)
+
+    async def fail() -> bytes:
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        await world.recordings.once(OWNER, "parse", inputs={}, make=fail)
+    assert await refs.get(world.recordings.key(OWNER, "parse", {})) is None
