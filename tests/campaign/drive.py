@@ -364,7 +364,9 @@ class Killer:
     def arm(self, number: int, kill: Kill) -> None:
         """Arm a kill."""
         if kill.nth:
-            hook = "in_projection" if kill.point == "during_rebuild" else kill.point
+            hook = {"during_rebuild": "in_projection", "before_answer": "after_append"}.get(
+                kill.point, kill.point
+            )
             aside = self._arm.with_suffix(".new")
             aside.write_text(json.dumps({"kill": number, "point": hook, "nth": kill.nth}))
             aside.replace(self._arm)
@@ -400,9 +402,12 @@ class Killer:
 async def act(client: Client, killer: Killer, number: int, scene: Act, chance: random.Random) -> bool:
     """Play an act to its end; whether its kill was hit."""
     rebuilds = scene.kill.point == "during_rebuild"
-    if not rebuilds:
+    if not rebuilds and scene.aim is None:
         killer.arm(number, scene.kill)
     for step in scene.steps:
+        if step.key == scene.aim:
+            await client.settle()  # nobody else appends anything now
+            killer.arm(number, scene.kill)
         await client.do(step)
     await client.settle()
     if rebuilds:

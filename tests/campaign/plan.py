@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 HOOKS = ("after_blob", "after_append", "before_ack", "in_projection")
-POINTS = (*HOOKS, "during_rebuild", "nats", "postgres", "everything")
-"""The four hooks, the projection of a rebuild, and three kills from outside."""
+POINTS = (*HOOKS, "before_answer", "during_rebuild", "nats", "postgres", "everything")
+"""The four hooks; a client's own command in the log and not answered yet, so that the client must ask again;
+the projection of a rebuild; and three kills from outside."""
+
+AIMS = ("create", "create", "ask", "upload", "ingest", "reingest", "delete_conversation")
+"""The commands that `before_answer` is aimed at, by chance."""
 
 _FURTHEST = {"after_blob": 12, "after_append": 20, "before_ack": 14, "in_projection": 24, "during_rebuild": 5}
 
@@ -49,10 +53,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Act:
-    """A kill and the work it falls into."""
+    """A kill and the work it falls into; `aim`: the key of the step that it must hit, if it must hit one."""
 
     kill: Kill
     steps: tuple[Step, ...]
+    aim: str | None = None
 
 
 @dataclass
@@ -139,10 +144,23 @@ def plan(seed: int, *, points: Sequence[str] = POINTS) -> list[Act]:
     order = list(points)
     chance.shuffle(order)
     author = _Author(chance)
-    return [Act(_kill(chance, point), _steps(author, first=n == 0)) for n, point in enumerate(order)]
+    return [_act(author, point, first=n == 0) for n, point in enumerate(order)]
+
+
+def _act(author: _Author, point: str, *, first: bool) -> Act:
+    kill, steps = _kill(author.chance, point), _steps(author, first=first)
+    if point != "before_answer":
+        return Act(kill, steps)
+    wanted = author.chance.choice(AIMS)
+    aims = [step.key for step in steps if step.kind == wanted] or [
+        step.key for step in steps if step.kind == "create"
+    ]
+    return Act(kill, steps, aims[0])
 
 
 def _kill(chance: random.Random, point: str) -> Kill:
+    if point == "before_answer":
+        return Kill(point, nth=1)
     if point in _FURTHEST:
         return Kill(point, nth=chance.randint(1, _FURTHEST[point]))
     return Kill(point, delay_s=chance.uniform(0.0, 1.5))
