@@ -49,6 +49,10 @@ class EventStream(StreamingResponse):
         source = asyncio.create_task(self._run())
         await asyncio.sleep(0)  # a source that began is one that cleans up
         try:
+            if scope["method"] == "HEAD":  # its answer ends with the head, whatever would follow
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                await send({"type": "http.response.body", "body": b""})
+                return
             await super().__call__(scope, receive, send)
         finally:
             await end(source)

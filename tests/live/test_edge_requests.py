@@ -278,6 +278,14 @@ async def test_events_are_read_from_after_a_sequence_and_the_stream_ends_when_no
     assert [each.id for each in seen] == [str(each.data["seq"]) for each in seen]
 
 
+async def test_only_the_head_of_a_stream_is_a_whole_answer(client: Attached) -> None:
+    for path in ("/api/events", "/api/ingest/status"):
+        head = await client.http.head(path)
+        assert head.status_code == 200
+        assert head.headers["Content-Type"].startswith("text/event-stream")
+    assert (await client.http.get("/api/config")).headers["Cache-Control"] == "no-store"
+
+
 def nonsense(dice: random.Random, depth: int = 0) -> Any:
     """A JSON value that means nothing."""
     leaves: list[Any] = [
