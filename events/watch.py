@@ -69,7 +69,7 @@ class WatchedLog:
         self._codec = codec
         self._mark = mark
         self._reconnects = reconnects
-        self._checked = reconnects()
+        self._checked = self._audited = reconnects()
         self._checking = asyncio.Lock()
 
     async def append(self, groups: Sequence[Group]) -> list[list[int]]:
@@ -90,14 +90,13 @@ class WatchedLog:
 
     async def run(self, *, every_s: float = 0.25) -> None:
         """Look for reconnects, and audit the log after each; returns only when it is damaged."""
-        audited = self._reconnects()
         while self._damage.error is None:
             reconnects = self._reconnects()
             with suppress(LogError, DependencyDown):  # noted, or asked again in a moment
                 await self.check()
-                if reconnects != audited:
+                if reconnects != self._audited:
                     await self.audit()
-                    audited = reconnects
+                    self._audited = reconnects
             await asyncio.sleep(every_s)
 
     async def audit(self) -> None:
