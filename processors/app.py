@@ -73,6 +73,8 @@ class Served:
 class ProcessorApp:
     """Runs stages until stopped.
 
+    hand_back: has delivered again what an earlier process had in work, once before a stage is served;
+        None where other processes may be serving it.
     ensure: makes a stage's durable if it is missing; asked at start and every `watch_s`, so that a
     deleted durable comes back within seconds.
     """
@@ -83,10 +85,12 @@ class ProcessorApp:
         served: Sequence[Served],
         *,
         ensure: Callable[[Stage], Awaitable[bool]],
+        hand_back: Callable[[Stage], Awaitable[int]] | None = None,
         watch_s: float = 2.0,
     ) -> None:
         self._served = served
         self._ensure = ensure
+        self._hand_back = hand_back
         self._watch_s = watch_s
         self._broker = NatsBroker(
             url, max_reconnect_attempts=-1, reconnect_time_wait=1, logger=None, graceful_timeout=5.0
@@ -101,6 +105,8 @@ class ProcessorApp:
         """Make the durables and begin to work."""
         for each in self._served:
             await self._ensure(each.stage)
+        if self._hand_back is not None:
+            await asyncio.gather(*(self._hand_back(each.stage) for each in self._served))
         await self._broker.start()
         self._watching = asyncio.create_task(self._watch())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from loreline.events.bootstrap import check_floor, ensure_stage
+from loreline.events.bootstrap import check_floor, ensure_stage, hand_back
 from loreline.events.folds.corpus import CORPUS
 from loreline.processors.app import ProcessorApp, Served
 from loreline.processors.chat.answer import Generation
@@ -145,7 +145,12 @@ def build_app(
             raise
         return await ensure_stage(core.nats, consumer)
 
-    return ProcessorApp(url, [Served(stage, runner(stage)) for stage in stages], ensure=ensure)
+    async def hand_over(stage: Stage) -> int:
+        # The lock on the data directory says that no other process serves a stage of this log.
+        return await hand_back(core.nats, stage.consumer(ack_wait_s=config.retry.ack_wait_s))
+
+    served = [Served(stage, runner(stage)) for stage in stages]
+    return ProcessorApp(url, served, ensure=ensure, hand_back=hand_over)
 
 
 def probes(models: Models, views: Views) -> Mapping[str, Probe]:
