@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.world import CountingEmbedder, Failing, World
 
+from loreline.processors.ingest.scan import read_file
 from loreline.schemas.events import corpus, file
 
 SHORT = "The lighthouse of Varn is 41 metres tall.\n\nIt was built in 1883.\n"
@@ -253,3 +255,49 @@ async def test_a_file_that_is_gone_from_the_folder_survives_a_reingest(world: Wo
     await world.delete("harbour.txt")
     await world.change(CHUNK_SIZE="500")
     assert (await world.ingest(reingest=True)).n_ingested == 1
+
+
+async def test_a_file_that_goes_away_between_look_and_read_is_counted_and_loses_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put(known=SHORT, other=LONG)
+    await world.ingest()
+    world.put(known=SHORT + "More.", fresh=SHORT)
+
+    def vanish(path: Path) -> bytes:
+        if path.name in {"known.txt", "fresh.txt"}:
+            path.unlink()
+        return read_file(path)
+
+    monkeypatch.setattr("loreline.processors.ingest.look.read_file", vanish)
+    ended = await world.ingest()
+    planned = (await world.events(corpus.OperationPlanned))[-1].event.payload
+    assert isinstance(planned, corpus.OperationPlanned)
+    assert (ended.n_ingested, planned.n_planned, planned.n_unsupported, planned.n_missing) == (0, 0, 2, 1)
+    known = await world.file("known.txt")
+    assert (known.live is not None, known.missing) == (True, True)
+    assert (await world.file("fresh.txt")).version is None
+
+
+async def test_what_a_file_becomes_between_look_and_read_is_never_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put(fresh=SHORT)
+
+    def turn_into_a_pipe(path: Path) -> bytes:
+        path.unlink()
+        os.mkfifo(path)
+        return read_file(path)
+
+    monkeypatch.setattr("loreline.processors.ingest.look.read_file", turn_into_a_pipe)
+    assert (await world.ingest()).n_ingested == 0
+
+
+async def test_a_long_version_costs_one_more_blob_for_each_batch_of_its_vectors(world: World) -> None:
+    """Each batch is a recording of its own: a crash repeats at most one call of many."""
+    world.put(long="\n\n".join(f"{LONG}\n\nPart {n}." for n in range(12)))
+    ended = await world.ingest()
+    n_batches = -(-ended.n_chunks // 16)
+    assert n_batches > 2
+    assert world.embedder.calls == n_batches
+    assert world.store.written == 2 + 4 + n_batches
