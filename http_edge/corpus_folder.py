@@ -21,7 +21,8 @@ def place_in(root: Path, relative_path: str) -> Path | None:
         place = place / _spelled(place, name)
     try:
         inside = place.resolve().is_relative_to(root)
-        below_a_file = any(each.is_file() for each in place.parents if each.is_relative_to(root))
+        folders = (each for each in place.parents if each != root and each.is_relative_to(root))
+        below_a_file = any(each.is_file() for each in folders)
         return place if inside and not place.is_dir() and not below_a_file else None
     except (OSError, RuntimeError):  # a path the file system does not take, or a loop of links
         return None

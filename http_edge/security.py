@@ -52,8 +52,9 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-                if scope["path"].startswith("/api/"):
-                    headers.setdefault("Cache-Control", "no-store")
+                # Answers hold people's words; the page's files are asked for anew by their ETag.
+                caching = "no-store" if scope["path"].startswith("/api/") else "no-cache"
+                headers.setdefault("Cache-Control", caching)
             await send(message)
 
         try:

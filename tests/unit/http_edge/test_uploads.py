@@ -68,6 +68,15 @@ def test_a_file_is_whole_before_it_is_in_its_place(tmp_path: Path) -> None:
     assert aside.stat().st_mtime == moment.timestamp()
 
 
+def test_a_file_where_the_corpus_folder_should_be_takes_no_files(tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    root.write_bytes(b"")
+    place = place_in(root, "a.txt")
+    assert place is not None
+    with pytest.raises(OSError, match="exists"):
+        put_aside(place, b"", None)
+
+
 def test_removing_takes_the_folders_it_leaves_empty_and_never_the_root(tmp_path: Path) -> None:
     (tmp_path / "a/b/c").mkdir(parents=True)
     (tmp_path / "a/b/c/d.txt").write_bytes(b"")
