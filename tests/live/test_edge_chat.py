@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -107,8 +108,17 @@ class World:
         seq = (await self.stack.core.log.info()).last_seq
         return [each["conversation_id"] for each in await self.client.get("/api/conversations", min_seq=seq)]
 
-    async def set(self, name: str, value: str) -> None:
-        changed = SettingsChanged(names=(name,), private=SettingValues(set={name: value}))
+    @asynccontextmanager
+    async def abandoning_after(self, seconds: int) -> AsyncIterator[None]:
+        """Turns asked inside are given up after so long without a reader."""
+        await self._set(CHAT_ABANDON_S=str(seconds))
+        try:
+            yield
+        finally:
+            await self._set(CHAT_ABANDON_S="30")
+
+    async def _set(self, **values: str) -> None:
+        changed = SettingsChanged(names=tuple(values), private=SettingValues(set=values))
         command = Command(SETTINGS, SETTINGS_FOLD, uuid4(), lambda _: [changed], actor="test")
         await self.stack.core.appender.execute(command)
 
@@ -118,7 +128,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
     author = Author()
     async with scripted(author.answer) as server:
         root, llm = tmp_path_factory.mktemp("edge"), LanguageModelSettings(url=server.url, model="author")
-        async with stack_at(root, files=FILES, llm=llm, knobs={"CHAT_ABANDON_S": "1"}) as (stack, client):
+        async with stack_at(root, files=FILES, llm=llm, knobs={"CHAT_ABANDON_S": "30"}) as (stack, client):
             await ingest(client)
             yield World(stack, client, author)
 
@@ -212,7 +222,7 @@ async def test_a_reader_that_comes_back_gets_exactly_what_it_missed(world: World
 
 
 async def test_a_turn_nobody_reads_is_stopped_and_leaves_nothing(world: World) -> None:
-    async with world.open("How tall? q-slow-abandoned") as turn:
+    async with world.abandoning_after(1), world.open("How tall? q-slow-abandoned") as turn:
         await turn.until("token")
         turn_id, conversation = ids(turn)
     async with asyncio.timeout(SOON_S):
@@ -224,24 +234,21 @@ async def test_a_turn_nobody_reads_is_stopped_and_leaves_nothing(world: World) -
 
 
 async def test_a_turn_that_is_read_is_not_taken_for_abandoned(world: World) -> None:
-    async with world.open("How tall? q-slow-read") as turn:
+    async with world.abandoning_after(2), world.open("How tall? q-slow-read") as turn:
         await turn.until("token")
-        await asyncio.sleep(2)  # twice what an unread turn is left
+        await asyncio.sleep(2.5)  # longer than an unread turn is left
         world.author.go["q-slow-read"].set()
         assert (await turn.rest())[-1].event == "done"
 
 
 async def test_with_no_patience_a_disconnect_stops_the_turn_at_once(world: World) -> None:
-    await world.set("CHAT_ABANDON_S", "0")
-    try:
+    async with world.abandoning_after(0):
         async with world.open("How tall? q-slow-at-once") as turn:
             await turn.until("token")
             _, conversation = ids(turn)
         async with asyncio.timeout(SOON_S):
             await world.author.left["q-slow-at-once"].wait()
-        assert conversation not in await world.listed()
-    finally:
-        await world.set("CHAT_ABANDON_S", "1")
+    assert conversation not in await world.listed()
 
 
 async def test_a_turn_is_stopped_on_request_once(world: World) -> None:
