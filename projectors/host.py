@@ -139,7 +139,7 @@ class ViewHost:
         await store.drop(version)  # what an interrupted building left
         fresh = store.view(version, bulk=True)
         try:
-            runner = ViewRunner(fresh, self._log, self._codec)
+            runner = ViewRunner(fresh, self._log, self._codec, on_damage=self._on_damage)
             await runner.run_to((await self._log.info()).last_seq)
             await fresh.finish_load()
             async with self._paused(store.name) as live:
@@ -158,7 +158,7 @@ class ViewHost:
         if live is None:
             return runner.at
         target = max((await live.checkpoint()).seq, runner.at.seq)
-        catching_up = ViewRunner(live, self._log, self._codec)
+        catching_up = ViewRunner(live, self._log, self._codec, on_damage=self._on_damage)
         await catching_up.run_to(target)
         return await runner.run_to(target)
 

@@ -22,7 +22,7 @@ RunnerState = Literal["starting", "running", "waiting", "halted", "stopped"]
 class ViewRunner:
     """Feeds one view until cancelled or halted.
 
-    on_damage: told of the LogError that halts the view.
+    on_damage: told of the LogError that stops the view.
 
     Attributes:
         state: `waiting` while a dependency is down, `halted` for good with `reason`.
@@ -70,7 +70,14 @@ class ViewRunner:
                 return
 
     async def run_to(self, seq: int) -> Checkpoint:
-        """Feed the view until it contains `seq`; errors are the caller's."""
+        """Feed the view until it contains `seq`; errors are the caller's, a damaged log is told of."""
+        try:
+            return await self._run_to(seq)
+        except LogError as error:
+            self._on_damage(error)
+            raise
+
+    async def _run_to(self, seq: int) -> Checkpoint:
         await self.view.open()
         self.at = await self.view.checkpoint()
         if self.at.seq < seq:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from loreline.embedded.nats import EmbeddedNats
+from loreline.events.bootstrap import request
 from loreline.schemas.errors import KeyMissing, LogError, LogHole, LogRolledBack
 from tests.live.test_log_damage import flip
 from tests.stack import ingest, stack_at, write
@@ -117,7 +118,22 @@ async def test_a_server_that_comes_back_on_a_damaged_store_stops_everything(
             async with asyncio.timeout(30):
                 while {each.state for each in stack.host.runners.values()} != {"halted"}:
                     await asyncio.sleep(0.05)
+        async with asyncio.timeout(30):  # the stages ask for no more events
+            while (await request(stack.core.nats, "CONSUMER.INFO.LORE.stage-parse", {})).get("num_waiting"):
+                await asyncio.sleep(0.05)
         last_seq = (await stack.core.log.info()).last_seq
         with pytest.raises(LogError):
             await stack.core.watch.append([])
         assert (await stack.core.log.info()).last_seq == last_seq
+
+
+async def test_a_rebuild_that_meets_the_damage_stops_everything(tmp_path: Path) -> None:
+    """The bit turns over while the server runs, and nobody reads there until a view is built anew."""
+    async with stack_at(tmp_path, files=FILES) as (stack, client):
+        await ingest(client)
+        flip_a_bit(tmp_path)
+        await client.http.post("/api/views/documents/rebuild")
+        if stack.core.damage.error is None:  # the server still had the block in its memory
+            await stack.servers[0].restart()
+        assert isinstance(await asyncio.wait_for(stack.core.damage.wait(), 30), LogHole)
+        assert (await client.http.get("/api/documents")).status_code == 503
