@@ -255,7 +255,13 @@ class LexicalReader:
                 if version is None or not path.exists():
                     raise NotReady("the word index of this profile is not built yet; try again shortly")
                 self._searchers[key] = LexicalSearcher(path)
+                self._forget(before=version)
             return self._searchers[key]
+
+    def _forget(self, *, before: int) -> None:
+        """Let the postings of versions go that another one replaced; a search under way ends in peace."""
+        for key in [key for key in self._searchers if key[0] < before]:
+            self._searchers.pop(key).close()
 
     def _live_seq(self) -> int:
         version = pointed(self._root)

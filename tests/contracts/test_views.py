@@ -396,6 +396,7 @@ async def test_reads_never_fail_and_never_see_half_while_views_are_built_anew_an
         for name in NAMES:
             assert await stores.store(name).versions() == [2, 3]  # the newest, and one to go back to
         assert await reading.once() == expected
+        assert {version for version, _ in reading.lexical._searchers} == {3}  # old postings are let go
     reading.lexical.close()
 
 
