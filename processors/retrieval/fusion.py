@@ -27,11 +27,14 @@ class Arm:
         name: which fields of the trace it fills.
         hits: best first; their scores are compared with each other, never with another arm's.
         weight: its say in the fusion, from 0; 0 keeps it in the traces and out of the ranking.
+        rest: the score of each chunk it does not hold, where that is known: a word index that ran
+            out of matches gives all others 0. None: they could score as much as its last hit.
     """
 
     name: ArmName
     hits: Sequence[Hit]
     weight: float = 1.0
+    rest: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,18 +71,23 @@ def fuse_scores(arms: Sequence[Arm], *, limit: int | None = None) -> list[Fused]
 
     z is in standard deviations of the arm's own hits, so arms must be long enough to have a spread
     (some 50 hits). A chunk an arm does not hold counts as that arm's last, which is the most that
-    can be said for it. An arm whose scores are all equal adds nothing.
+    can be said for it; where the arm knows better (`rest`), as that, and z is then over all chunks
+    of all arms: one match of a rare word stands out from a hundred chunks without it. An arm whose
+    scores are all equal adds nothing.
     Over the same four sets, at equal weights, its mean reciprocal rank beat `fuse` on each, by up to
     0.06.
     Returns and raises as `fuse`; ValueError also if a score is not finite.
     """
+    n_candidates = len({hit.chunk_id for arm in arms if arm.weight > 0 for hit in arm.hits})
     shares: dict[ArmName, list[float]] = {}
+    absent: dict[ArmName, float] = {}
     for arm in arms:
         scores = [hit.score for hit in arm.hits]
         if not all(math.isfinite(score) for score in scores):
             raise ValueError(f"the {arm.name} arm has a score that is not finite; drop that hit")
-        shares[arm.name] = _standard(scores)
-    absent = {name: min(zs, default=0.0) for name, zs in shares.items()}
+        rest = [] if arm.rest is None else [arm.rest] * (n_candidates - len(scores))
+        zs = _standard([*scores, *rest])
+        shares[arm.name], absent[arm.name] = zs[: len(scores)], min(zs, default=0.0)
     return _merge(arms, shares, absent=absent, limit=limit)
 
 

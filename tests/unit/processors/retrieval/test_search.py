@@ -73,9 +73,14 @@ WORDS = [hit(4, 9.0), hit(2, 8.0), hit(1, 2.0)]
 
 
 async def ask(
-    method: str, *, top_k: int = 3, lacking: frozenset[int] = frozenset()
+    method: str,
+    *,
+    top_k: int = 3,
+    lacking: frozenset[int] = frozenset(),
+    dense: Sequence[Hit] = DENSE,
+    words: Sequence[Hit] = WORDS,
 ) -> tuple[Retrieved, Views]:
-    views = Views(DENSE, WORDS, lacking)
+    views = Views(dense, words, lacking)
     found = await retrieve(
         "boats",
         method=method,
@@ -139,3 +144,19 @@ async def test_arms_are_asked_deeper_than_what_is_wanted_of_them_together() -> N
 async def test_an_unknown_method_is_refused_with_the_ones_there_are() -> None:
     with pytest.raises(InputError, match="semantic, bm25, hybrid"):
         await ask("magic")
+
+
+@pytest.mark.parametrize("n_matches", [1, 2])
+async def test_the_only_matches_of_a_rare_word_stand_out_from_what_is_merely_near(n_matches: int) -> None:
+    near = [hit(number, 0.9 - 0.002 * number) for number in range(1, 101)]
+    rare = [hit(80 + number, 9.0) for number in range(n_matches)]
+    found, _ = await ask("hybrid", dense=near, words=rare)
+    assert {passage.chunk_id for passage in found.passages[:n_matches]} == {each.chunk_id for each in rare}
+
+
+async def test_an_arm_that_could_go_on_says_nothing_of_what_it_did_not_reach() -> None:
+    near = [hit(number, 0.9 - 0.002 * number) for number in range(1, 101)]
+    many = [hit(number, 9.0 - 0.01 * number) for number in range(101, 201)]
+    found, _ = await ask("hybrid", top_k=20, dense=near, words=many)
+    arms = {passage.original_index > 100 for passage in found.passages}
+    assert arms == {True, False}
