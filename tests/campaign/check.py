@@ -77,7 +77,7 @@ async def judge(client: Attached, world: World) -> list[str]:
         *_corpus(world, documents),
         *_no_chunk_twice(world),
         *await _conversations(client, world),
-        *_calls(world),
+        *repeated_calls(world),
         *_numbered(world),
         *await _audited(world),
     ]
@@ -182,7 +182,7 @@ async def _conversations(client: Attached, world: World) -> list[str]:
     return problems + [f"a deleted conversation answers {code}" for code in answers if code != 404]
 
 
-def _calls(world: World) -> list[str]:
+def repeated_calls(world: World) -> list[str]:
     """No call for a text batch after its version is embedded; before, at most one more a kill."""
     names = {each.context.partition(":")[0] for each in world.chunks}
     names |= {line["path"].rsplit("/", 1)[1] for line in world.acknowledged if line.get("content")}

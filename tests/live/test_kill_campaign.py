@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from loreline.cli.attach import Attached
 from loreline.wiring.hooks import Hooks
-from tests.campaign.check import database_of, live_chunk_tables
+from tests.campaign.check import Chunk, World, database_of, live_chunk_tables, repeated_calls
 from tests.campaign.plan import POINTS, plan
 from tests.campaign.seed import run_seed
 from tests.stack import ingest, stack_at
@@ -33,6 +34,31 @@ def test_the_same_seed_makes_the_same_plan_and_every_seed_has_every_point() -> N
     assert plan(3) == plan(3)
     assert plan(3) != plan(4)
     assert sorted(act.kill.point for act in plan(5)) == sorted(POINTS)
+
+
+TEXT = "passage: one.txt\n\nThe mast is tall."
+
+
+def world(*, calls: Sequence[float], kills: Sequence[float] = (), embedded: float = 50.0) -> World:
+    """One file of one chunk, embedded once; calls, kills and the event at these seconds."""
+    moment = datetime.fromtimestamp(embedded, UTC).isoformat()
+    return World(
+        Path(),
+        acknowledged=[{"kind": "upload", "path": "up/one.txt", "content": {"markers": []}}],
+        calls=[{"at": at, "texts": [TEXT]} for at in calls],
+        kills=[{"kill": n, "at": at} for n, at in enumerate(kills)],
+        events=[{"type": "file.embedded", "seq": 9, "time": moment}],
+        chunks=[Chunk("x::0", 9, True, "up/one.txt", 0, "The mast is tall.", "one.txt")],
+    )
+
+
+def test_a_call_is_repeated_only_for_a_kill_and_never_after_its_version_is_embedded() -> None:
+    assert repeated_calls(world(calls=[40.0])) == []
+    assert repeated_calls(world(calls=[40.0, 45.0], kills=[42.0])) == []
+    assert "2 calls" in repeated_calls(world(calls=[40.0, 45.0]))[0]
+    assert "2 calls" in repeated_calls(world(calls=[40.0, 45.0], kills=[20.0, 46.0]))[0]
+    assert "after it was embedded at 9" in repeated_calls(world(calls=[40.0, 51.0], kills=[42.0]))[0]
+    assert "sees nothing" in repeated_calls(world(calls=[]))[0]
 
 
 @contextmanager
