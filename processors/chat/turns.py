@@ -23,7 +23,7 @@ from loreline.processors.ingest.profiles import uses
 from loreline.processors.retrieval import RETRIEVERS
 from loreline.processors.retrieval.search import Retrieved, Sources, retrieve
 from loreline.processors.stage import Commands, Stage
-from loreline.schemas.errors import DependencyDown, InputError, LorelineError, keepable
+from loreline.schemas.errors import ContextTooLong, DependencyDown, InputError, LorelineError, keepable
 from loreline.schemas.events import conversation as events
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import RAG_CORPUS, command_event_id, derived_key, owner_of
@@ -92,8 +92,7 @@ def chat(ports: ChatPorts) -> Stage:
         except DependencyDown as error:
             return [_failed(event, asked, attempt, f"{error.dependency}_unreachable", str(error))]
         except LorelineError as error:
-            code = error.code if isinstance(error, InputError) else "pipeline_error"
-            return [_failed(event, asked, attempt, code, str(error))]
+            return [_failed(event, asked, attempt, _code(error), str(error))]
 
     return Stage(STAGE, ("lore.app.conversation.*.turn_asked",), run, parallelism=PARALLELISM)
 
@@ -281,6 +280,16 @@ def _outcome(event: Stored[Payload], asked: events.TurnAsked, payload: Payload) 
         correlation=event.event.correlation,
         causation=event.event.id,
     )
+
+
+def _code(error: LorelineError) -> str:
+    """The machine word of a failure."""
+    match error:
+        case InputError():
+            return error.code
+        case ContextTooLong():
+            return "context_too_long"
+    return "pipeline_error"
 
 
 def _failed(
