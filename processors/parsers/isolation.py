@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -55,17 +56,17 @@ class Reader:
             DocumentError: what the reader found wrong, or `parse_timeout`, `parse_memory`, `parse_crashed`.
             DependencyDown: the reader is closed; the document is not at fault.
         """
-        future: asyncio.Future[Outcome] = asyncio.wrap_future(self._schedule(data, suffix))
-        self._pending.add(future)
-        future.add_done_callback(self._pending.discard)
         try:
-            outcome = await future
+            try:
+                outcome = await self._once(data, suffix)
+            except BrokenProcessPool:  # an idle worker was killed from outside, and the pool with it
+                outcome = await self._once(data, suffix)
         except FutureTimeout as error:
             raise DocumentError(
                 "parse_timeout",
                 f"Reading took longer than {self._timeout_s:g} s; split the document or simplify it.",
             ) from error
-        except (ProcessExpired, EOFError, OSError) as error:
+        except (ProcessExpired, BrokenProcessPool, EOFError, OSError) as error:
             raise DocumentError(
                 "parse_crashed", "The reader crashed on this document; save it anew from its program."
             ) from error
@@ -76,6 +77,15 @@ class Reader:
         if outcome[0] == "failed":
             raise DocumentError(outcome[1], outcome[2])
         return outcome[1]
+
+    async def _once(self, data: bytes, suffix: str) -> Outcome:
+        if self._pool is not None and not self._pool.active:
+            broken, self._pool = self._pool, None
+            await asyncio.to_thread(_stop, broken)
+        future: asyncio.Future[Outcome] = asyncio.wrap_future(self._schedule(data, suffix))
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        return await future
 
     async def close(self) -> None:
         """Stop the workers at once; documents being read raise DependencyDown. May be called twice."""

@@ -117,6 +117,17 @@ async def test_a_killed_worker_is_replaced() -> None:
     await reader.close()
 
 
+async def test_a_worker_killed_while_idle_costs_no_document() -> None:
+    reader = Reader(1)
+    await reader.read(b"warm", suffix=".txt")
+    for pid in children(os.getpid()):
+        if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    for word in ("one", "two", "three"):
+        assert (await reader.read(word.encode(), suffix=".txt")).text == word
+    await reader.close()
+
+
 async def test_workers_are_recycled() -> None:
     reader = Reader(1, max_tasks=2)
     texts = [(await reader.read(f"file {at}".encode(), suffix=".txt")).text for at in range(5)]
