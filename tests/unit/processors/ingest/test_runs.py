@@ -13,6 +13,7 @@ from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.app import DEADLETTER, DeadletterState
 from loreline.events.folds.file import FILE, FileState
+from loreline.processors.ingest.runs import Progress
 from loreline.schemas.events import app, corpus, file
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import deadletter_aggregate, file_aggregate, owner_of
@@ -169,13 +170,17 @@ async def test_a_profile_with_a_parked_file_is_not_activated(world: World) -> No
 async def test_a_file_deleted_before_it_is_discovered_again_is_waited_for(world: World) -> None:
     world.put(one=TEXT)
     await world.ingest()
-    await world.request(again=True)
+    run = await world.request(again=True)
     await world.delete("one.txt")
     await world.drive(only=["discover"])
     (before, after) = await world.events(file.FileDiscovered)
     assert before.seq < after.seq
     reactor_sees = [stored.event.type for stored in await world.events()][-4:]
     assert reactor_sees == ["file.deleted", "corpus.started", "file.discovered", "corpus.planned"]
+    progress = Progress(run, reingest=False, plan=frozenset({world.file_id("one.txt")}))
+    for stored in await world.events():
+        progress.take(stored)
+    assert not progress.is_complete
     await world.drive()
     await world.close()
     assert [each.n_ingested for each in await completions(world)] == [1, 1]
