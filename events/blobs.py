@@ -47,14 +47,19 @@ class MemoryBlobs:
 
 
 class FileBlobs:
-    """Blobs as files under `root/ab/cd…`: written aside, fsynced, renamed, directory fsynced."""
+    """Blobs as files under `root/ab/cd…`: written aside, fsynced, renamed, directory fsynced.
 
-    def __init__(self, root: Path) -> None:
+    durable: False leaves out the fsyncs, for what can be made again: a kill keeps it, a power cut may
+    lose or damage it, and reading says so.
+    """
+
+    def __init__(self, root: Path, *, durable: bool = True) -> None:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._root = root
+        self._durable = durable
 
     async def put(self, data: bytes) -> str:
-        """Store `data` durably and return its address. A blob that stands already is only touched."""
+        """Store `data` and return its address. One that stands whole is only touched."""
         return await asyncio.to_thread(self._put, data)
 
     async def get(self, address: str) -> bytes:
@@ -71,25 +76,30 @@ class FileBlobs:
     def _put(self, data: bytes) -> str:
         address = hashlib.sha256(data).hexdigest()
         path = self._path(address)
-        if path.exists() and path.stat().st_size == len(data):
+        if path.exists() and path.read_bytes() == data:
             os.utime(path)  # a sweep must see that the blob is wanted again
             return address
         if not path.parent.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            _sync_directory(self._root)
+            self._sync_directory(self._root)
         aside = path.with_name(f".{path.name[:16]}.{secrets.token_hex(4)}")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if self._durable:
+                    os.fsync(file.fileno())
             aside.replace(path)
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
-        _sync_directory(path.parent)
+        self._sync_directory(path.parent)
         return address
+
+    def _sync_directory(self, path: Path) -> None:
+        if self._durable:
+            _sync_directory(path)
 
     def _get(self, address: str) -> bytes:
         try:

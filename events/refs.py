@@ -10,11 +10,13 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loreline.events.blobs import SealedBlobs
+from loreline.schemas.errors import BlobDamaged, BlobMissing
 from loreline.schemas.ids import canonical_json, keyed_digest
 from loreline.schemas.ports import KeyStore, RefStore
 
@@ -80,12 +82,18 @@ class Recorded:
 
 
 class Recordings:
-    """Looks a stage's output up before making it: the one way to parse, chunk, or call a model."""
+    """Looks a stage's output up before making it: the one way to parse, chunk, or call a model.
 
-    def __init__(self, refs: RefStore, blobs: SealedBlobs, keys: KeyStore) -> None:
+    scratch: where outputs go that no event will name; `blobs` if there is no other place.
+    """
+
+    def __init__(
+        self, refs: RefStore, blobs: SealedBlobs, keys: KeyStore, *, scratch: SealedBlobs | None = None
+    ) -> None:
         self._refs = refs
         self._blobs = blobs
         self._keys = keys
+        self._scratch = scratch or blobs
 
     def key(self, owner: str, stage: str, inputs: Mapping[str, Any]) -> str:
         """The key of a stage's output: HMAC under the owner's key, 64 hex digits."""
@@ -100,16 +108,20 @@ class Recordings:
         inputs: Mapping[str, Any],
         make: Callable[[], Awaitable[bytes]],
         force: bool = False,
+        lasting: bool = True,
     ) -> Recorded:
-        """The recorded output for these inputs, made by `make` if there is none (or `force`).
+        """The recorded output for these inputs, made by `make` if there is none whole (or `force`).
 
-        The blob is durable before the ref names it, so a ref never points at nothing.
+        lasting: whether the output is a blob that an event will name. It is then durable before the
+        ref names it; one in the scratch store may be lost to a power cut, which costs a repeated call.
         """
+        store = self._blobs if lasting else self._scratch
         key = self.key(owner, stage, inputs)
         address = None if force else await self._refs.get(key)
-        if address is not None and await self._blobs.has(address):
-            return Recorded(address, await self._blobs.get(owner, address), True)
+        if address is not None:
+            with suppress(BlobMissing, BlobDamaged):
+                return Recorded(address, await store.get(owner, address), True)
         data = await make()
-        address = await self._blobs.put(owner, data)
+        address = await store.put(owner, data)
         await self._refs.set(key, address)
         return Recorded(address, data, False)

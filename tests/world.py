@@ -130,7 +130,9 @@ class World:
         self.store = CountingBlobs()
         store: BlobStore = self.store
         self.blobs = SealedBlobs(store, self.keys)
-        self.recordings = Recordings(MemoryRefs(), self.blobs, self.keys)
+        self.scratch = CountingBlobs()
+        scratch = SealedBlobs(self.scratch, self.keys)
+        self.recordings = Recordings(MemoryRefs(), self.blobs, self.keys, scratch=scratch)
         self.appender = Appender(self.log, self.codec, self.keys, clock=now)
         self.live = MemoryLive(lambda pattern, topic: bool(subject_pattern(pattern).match(topic)))
         self.embedder = embedder or CountingEmbedder()

@@ -6,8 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-
-import numpy as np
+from typing import Any
 
 from loreline.events.envelope import Stored
 from loreline.processors.ingest.blurbs import structural_blurbs
@@ -19,7 +18,6 @@ from loreline.projectors.materialize import (
     contextualize,
     decode_blurbs,
     decode_chunks,
-    decode_matrix,
     encode_blurbs,
     encode_matrix,
 )
@@ -27,7 +25,6 @@ from loreline.schemas.errors import DocumentError
 from loreline.schemas.events import file
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import content_hash_of, owner_of
-from loreline.schemas.ports import Vectors
 from loreline.schemas.records import ParsedDocument
 
 EMBED_BATCH = 16
@@ -104,8 +101,7 @@ def embed(ports: IngestPorts) -> Stage:
         chunks = await asyncio.to_thread(decode_chunks, await ports.blobs.get(owner, payload.chunks))
         blurbs = decode_blurbs(await ports.blobs.get(owner, payload.blurbs))
         texts = [contextualize(each.content, blurb) for each, blurb in zip(chunks, blurbs, strict=True)]
-        vectors, calls = await _embed(ports, owner, payload, texts)
-        address = await ports.blobs.put(owner, encode_matrix(vectors))
+        address, calls = await _embed(ports, owner, payload, texts)
         embedded = file.FileEmbedded(
             version=payload.version,
             profile=payload.profile,
@@ -129,30 +125,49 @@ def embed(ports: IngestPorts) -> Stage:
 
 async def _embed(
     ports: IngestPorts, owner: str, payload: file.FileSituated, texts: Sequence[str]
-) -> tuple[Vectors, int]:
-    """(`(len(texts), dim)` unit vectors, model calls made). Each batch is a recording of its own."""
-    identity, dim = ports.embedder.identity, ports.embedder.dim
-    parts: list[Vectors] = []
+) -> tuple[str, int]:
+    """(The blob of the `(len(texts), dim)` unit vectors, model calls made)."""
+    identity = ports.embedder.identity
+    model = [identity.backend, identity.name, identity.fingerprint]
+    digests = [content_hash_of(text.encode("utf-8", "surrogatepass")) for text in texts]
     calls = 0
-    for start in range(0, len(texts), EMBED_BATCH):
-        batch = list(texts[start : start + EMBED_BATCH])
 
-        async def make(batch: list[str] = batch) -> bytes:
-            return encode_matrix(await ports.embedder.embed_passages(batch))
+    async def make() -> bytes:
+        nonlocal calls
+        parts: list[bytes] = []
+        for start in range(0, len(texts), EMBED_BATCH):
+            batch = slice(start, start + EMBED_BATCH)
+            part, called = await _embed_batch(ports, owner, payload, texts[batch], [model, digests[batch]])
+            parts.append(part)
+            calls += called
+            await _tick(ports, payload, min(start + EMBED_BATCH, len(texts)), len(texts))
+        return b"".join(parts)
 
-        inputs = {
-            "model": [identity.backend, identity.name, identity.fingerprint],
-            "texts": [content_hash_of(text.encode("utf-8", "surrogatepass")) for text in batch],
-        }
-        made = await ports.recordings.once(owner, "embed", inputs=inputs, make=make, force=payload.force)
-        calls += not made.reused
-        parts.append(decode_matrix(made.data, dim=dim))
-        done = min(start + EMBED_BATCH, len(texts))
-        frame = {
-            "stage": "embed",
-            "file": payload.private.relative_path,
-            "current": done,
-            "total": len(texts),
-        }
-        await ports.live.publish(f"run.{payload.run}", frame)
-    return np.concatenate(parts), calls
+    inputs = {"model": model, "texts": digests}
+    made = await ports.recordings.once(owner, "embed", inputs=inputs, make=make, force=payload.force)
+    return made.address, calls
+
+
+async def _embed_batch(
+    ports: IngestPorts, owner: str, payload: file.FileSituated, texts: Sequence[str], inputs: list[Any]
+) -> tuple[bytes, bool]:
+    """(The vectors of a batch as bytes, whether the model was called).
+
+    A batch of several is a recording of its own: a crash in the middle of a long document repeats none
+    that was made. A single batch is what the stage records anyway.
+    """
+
+    async def make() -> bytes:
+        return encode_matrix(await ports.embedder.embed_passages(list(texts)))
+
+    if payload.n_chunks <= EMBED_BATCH:
+        return await make(), True
+    made = await ports.recordings.once(
+        owner, "embed.batch", inputs={"batch": inputs}, make=make, force=payload.force, lasting=False
+    )
+    return made.data, not made.reused
+
+
+async def _tick(ports: IngestPorts, payload: file.FileSituated, done: int, total: int) -> None:
+    frame = {"stage": "embed", "file": payload.private.relative_path, "current": done, "total": total}
+    await ports.live.publish(f"run.{payload.run}", frame)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loreline.events.blobs import MemoryBlobs, SealedBlobs
+from loreline.events.blobs import FileBlobs, MemoryBlobs, SealedBlobs
 from loreline.events.keys import MemoryKeys
 from loreline.events.refs import MemoryRefs, Recordings, SqliteRefs
 from loreline.schemas.ports import RefStore
@@ -101,3 +101,31 @@ async def test_what_fails_is_not_recorded(refs: RefStore) -> None:
     with pytest.raises(RuntimeError):
         await world.recordings.once(OWNER, "parse", inputs={}, make=fail)
     assert await refs.get(world.recordings.key(OWNER, "parse", {})) is None
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+async def test_an_output_that_was_damaged_is_made_again_and_whole_from_then_on(
+    tmp_path: Path, lasting: bool
+) -> None:
+    keys = MemoryKeys()
+    keys.ensure([OWNER])
+    blobs, scratch = (
+        SealedBlobs(FileBlobs(tmp_path / name, durable=name == "blobs"), keys)
+        for name in ("blobs", "scratch")
+    )
+    recordings = Recordings(MemoryRefs(), blobs, keys, scratch=scratch)
+    calls: list[int] = []
+
+    async def make() -> bytes:
+        calls.append(1)
+        return b"vectors"
+
+    async def once() -> bytes:
+        return (await recordings.once(OWNER, "embed", inputs={}, make=make, lasting=lasting)).data
+
+    assert await once() == b"vectors"
+    (held,) = (path for path in (tmp_path / ("blobs" if lasting else "scratch")).rglob("*") if path.is_file())
+    held.write_bytes(bytes(held.stat().st_size))
+    assert await once() == b"vectors"
+    assert await once() == b"vectors"
+    assert len(calls) == 2

@@ -86,6 +86,11 @@ class DataDirectory:
         return self.path / "blobs"
 
     @property
+    def scratch(self) -> Path:
+        """Encrypted outputs that can be made again; deleting them costs repeated model calls."""
+        return self.path / "scratch"
+
+    @property
     def keys(self) -> Path:
         """The owners' keys; without them log and blobs cannot be read."""
         return self.path / "keys"

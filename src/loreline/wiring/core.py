@@ -113,6 +113,7 @@ async def open_core(
     stack.callback(keys.close)
     await asyncio.to_thread(keys.ensure, [APP_OWNER])
     store: BlobStore = FileBlobs(directory.blobs)
+    scratch: BlobStore = FileBlobs(directory.scratch, durable=False)
     if hooks.after_blob is not None:
         store = HookedBlobs(store, hooks.after_blob)
     blobs = SealedBlobs(store, keys)
@@ -138,7 +139,7 @@ async def open_core(
         log=log,
         keys=keys,
         blobs=blobs,
-        recordings=Recordings(refs, blobs, keys),
+        recordings=Recordings(refs, blobs, keys, scratch=SealedBlobs(scratch, keys)),
         codec=codec,
         appender=appender,
         live=NatsLive(connection),
