@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.program import Place, Up, gone, until
 from tests.stack import write
@@ -22,6 +22,9 @@ def sends_ctrl_c(up: Up) -> None:
 
 def sends_sigterm(up: Up) -> None:
     os.kill(up.pid, signal.SIGTERM)
+
+
+SIGNALS = (sends_ctrl_c, sends_sigterm)
 
 
 def test_up_with_the_bundled_model_prints_one_address_answers_and_ends_with_ctrl_c(tmp_path: Path) -> None:
@@ -44,10 +47,7 @@ def test_up_with_the_bundled_model_prints_one_address_answers_and_ends_with_ctrl
     gone(place)
 
 
-@pytest.mark.parametrize("send", [sends_ctrl_c, sends_sigterm])
-def test_a_signal_at_any_moment_of_the_start_ends_all_of_it(
-    tmp_path: Path, send: Callable[[Up], None]
-) -> None:
+def test_a_signal_at_any_moment_of_the_start_ends_all_of_it(tmp_path: Path) -> None:
     place = Place(tmp_path)
     moments: dict[str, Callable[[Up], bool]] = {
         "first word": lambda up: True,
@@ -57,7 +57,7 @@ def test_a_signal_at_any_moment_of_the_start_ends_all_of_it(
         "postgres": lambda up: bool(place.processes("postgres -D")),
         "address": lambda up: "answers at" in up.text,
     }
-    for name, reached in moments.items():
+    for (name, reached), send in zip(moments.items(), cycle(SIGNALS), strict=False):
         with place.up() as up:
             up.says("Starting")
             until(lambda: reached(up) or up.process.poll() is not None, name)  # noqa: B023
@@ -67,17 +67,14 @@ def test_a_signal_at_any_moment_of_the_start_ends_all_of_it(
         assert not place.processes(), name
     with place.up() as up:
         up.says("Ingest completed")
-        send(up)
+        sends_sigterm(up)
         assert up.ends() == 0
 
 
-@pytest.mark.parametrize("send", [sends_ctrl_c, sends_sigterm])
-def test_a_signal_during_an_ingest_ends_all_of_it_and_the_next_start_carries_on(
-    tmp_path: Path, send: Callable[[Up], None]
-) -> None:
+def test_a_signal_during_an_ingest_ends_all_of_it_and_the_next_start_carries_on(tmp_path: Path) -> None:
     place = Place(tmp_path)
     write(place.docs, FILES)
-    for words in ("answers at", "[1/40]", "[9/40]"):
+    for words, send in zip(("answers at", "[1/40]", "[9/40]"), cycle(SIGNALS), strict=False):
         with place.up() as up:
             until(lambda: words in up.text or "Ingest completed" in up.text, words)  # noqa: B023
             send(up)
@@ -88,7 +85,7 @@ def test_a_signal_during_an_ingest_ends_all_of_it_and_the_next_start_carries_on(
         up.says("Ingest completed")
         documents = httpx.get(f"{up.url()}/api/documents", trust_env=False).json()
         assert {each["relative_path"]: each["n_chunks"] for each in documents} == dict.fromkeys(FILES, 1)
-        send(up)
+        sends_ctrl_c(up)
         assert up.ends() == 0
 
 
