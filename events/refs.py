@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,24 @@ class Recorded:
     reused: bool
 
 
+@dataclass
+class _Turn:
+    """Who asks for one key at the same time, in this process.
+
+    Attributes:
+        made: what the first of them made; it answers those who came while it was being made.
+        n_asking: how many ask; the last one takes the turn away.
+    """
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    made: Recorded | None = None
+    n_asking: int = 0
+
+
 class Recordings:
     """Looks a stage's output up before making it: the one way to parse, chunk, or call a model.
+
+    What is asked for while it is being made is waited for, not made twice.
 
     scratch: where outputs go that no event will name; `blobs` if there is no other place.
     """
@@ -94,6 +110,7 @@ class Recordings:
         self._blobs = blobs
         self._keys = keys
         self._scratch = scratch or blobs
+        self._turns: dict[str, _Turn] = {}
 
     def key(self, owner: str, stage: str, inputs: Mapping[str, Any]) -> str:
         """The key of a stage's output: HMAC under the owner's key, 64 hex digits."""
@@ -117,11 +134,28 @@ class Recordings:
         """
         store = self._blobs if lasting else self._scratch
         key = self.key(owner, stage, inputs)
-        address = None if force else await self._refs.get(key)
-        if address is not None:
-            with suppress(BlobMissing, BlobDamaged):
-                return Recorded(address, await store.get(owner, address), True)
-        data = await make()
-        address = await store.put(owner, data)
-        await self._refs.set(key, address)
-        return Recorded(address, data, False)
+        async with self._turn(key) as turn:
+            if turn.made is not None:
+                return replace(turn.made, reused=True)
+            address = None if force else await self._refs.get(key)
+            if address is not None:
+                with suppress(BlobMissing, BlobDamaged):
+                    return Recorded(address, await store.get(owner, address), True)
+            data = await make()
+            address = await store.put(owner, data)
+            await self._refs.set(key, address)
+            turn.made = Recorded(address, data, False)
+            return turn.made
+
+    @asynccontextmanager
+    async def _turn(self, key: str) -> AsyncIterator[_Turn]:
+        """One at a time for a key; who fails or is cancelled leaves the making to the next."""
+        turn = self._turns.setdefault(key, _Turn())
+        turn.n_asking += 1
+        try:
+            async with turn.lock:
+                yield turn
+        finally:
+            turn.n_asking -= 1
+            if not turn.n_asking:
+                del self._turns[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from loreline.events.blobs import FileBlobs, MemoryBlobs, SealedBlobs
 from loreline.events.keys import MemoryKeys
-from loreline.events.refs import MemoryRefs, Recordings, SqliteRefs
+from loreline.events.refs import MemoryRefs, Recorded, Recordings, SqliteRefs
 from loreline.schemas.ports import RefStore
 
 OWNER, OTHER = "file/" + "a" * 32, "file/" + "b" * 32
@@ -129,3 +130,53 @@ async def test_an_output_that_was_damaged_is_made_again_and_whole_from_then_on(
     assert await once() == b"vectors"
     assert await once() == b"vectors"
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_what_is_asked_for_while_it_is_being_made_is_made_once(refs: RefStore, force: bool) -> None:
+    world = World(refs)
+    gate = asyncio.Event()
+
+    async def slow() -> bytes:
+        world.made += 1
+        await gate.wait()
+        return b"one"
+
+    async def once() -> Recorded:
+        return await world.recordings.once(OWNER, "embed", inputs={}, make=slow, force=force)
+
+    asking = [asyncio.create_task(once()) for _ in range(3)]
+    other = await world.recordings.once(OWNER, "embed", inputs={"n": 1}, make=world.maker(b"x"))
+    assert other.data == b"x"  # another key waits for nobody
+    gate.set()
+    found = await asyncio.gather(*asking)
+    assert world.made == 1 + 1
+    assert [each.data for each in found] == [b"one"] * 3
+    assert sorted(each.reused for each in found) == [False, True, True]
+
+
+async def test_who_waits_for_a_making_that_fails_or_is_stopped_makes_it(refs: RefStore) -> None:
+    world = World(refs)
+    gate, begun = asyncio.Event(), asyncio.Event()
+
+    async def fail() -> bytes:
+        begun.set()
+        await gate.wait()
+        raise RuntimeError("no")
+
+    for stop in (False, True):
+        gate.clear()
+        begun.clear()
+        inputs = {"stop": stop}
+        first = asyncio.create_task(world.recordings.once(OWNER, "embed", inputs=inputs, make=fail))
+        await begun.wait()
+        second = asyncio.create_task(
+            world.recordings.once(OWNER, "embed", inputs=inputs, make=world.maker(b"one"))
+        )
+        if stop:
+            first.cancel()
+        gate.set()
+        assert (await second).data == b"one"
+        with pytest.raises(asyncio.CancelledError if stop else RuntimeError):
+            await first
+    assert world.made == 2
