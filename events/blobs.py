@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -20,6 +21,7 @@ from loreline.schemas.ports import BlobStore, KeyStore
 
 MAGIC = b"LLB1"
 _SEAL = [b"loreline/1/blob"]
+_SHORT_BYTES = 64 * 1024
 
 
 class MemoryBlobs:
@@ -121,7 +123,7 @@ class SealedBlobs:
     async def put(self, owner: str, data: bytes) -> str:
         """Seal and store durably; returns the address. Raises KeyMissing if the owner has no key."""
         key = self._keys.current(owner)
-        sealed = await asyncio.to_thread(AESSIV(key.secret).encrypt, data, _SEAL)
+        sealed = await _run(data, lambda: AESSIV(key.secret).encrypt(data, _SEAL))
         return await self._store.put(MAGIC + bytes.fromhex(key.kid) + sealed)
 
     async def get(self, owner: str, address: str) -> bytes:
@@ -132,11 +134,16 @@ class SealedBlobs:
         key = self._keys.find(owner, data[4:12].hex())
         if key is None:
             raise BlobMissing(f"blob {address[:12]} was erased with its owner")
-        return await asyncio.to_thread(_open, key.secret, data[12:], address)
+        return await _run(data, lambda: _open(key.secret, data[12:], address))
 
     async def has(self, address: str) -> bool:
         """Whether the address is held."""
         return await self._store.has(address)
+
+
+async def _run(data: bytes, function: Callable[[], bytes]) -> bytes:
+    """The function's result; away from the event loop when the data is long enough to hold it up."""
+    return function() if len(data) < _SHORT_BYTES else await asyncio.to_thread(function)
 
 
 def _open(secret: bytes, sealed: bytes, address: str) -> bytes:

@@ -9,6 +9,7 @@ import base64
 import binascii
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,11 +112,26 @@ def _associated(event_id: str, event_type: str) -> list[bytes]:
     return [_SEAL, event_id.encode(), event_type.encode()]
 
 
-class Codec:
-    """Seals and opens events. Owners without a key raise KeyMissing at encode."""
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An event that was opened, and the (owner, key id) that opened it."""
 
-    def __init__(self, keys: KeyStore) -> None:
+    wire: Wire
+    key: tuple[str, str] | None
+    opened: Stored[Payload]
+
+
+class Codec:
+    """Seals and opens events. Owners without a key raise KeyMissing at encode.
+
+    remembers: how many opened events are kept: every view, and whoever else follows the log, opens
+    the same ones within moments.
+    """
+
+    def __init__(self, keys: KeyStore, *, remembers: int = 2048) -> None:
         self._keys = keys
+        self._remembers = remembers
+        self._opened: OrderedDict[int, _Opened] = OrderedDict()
 
     def encode(self, event: Event[Payload]) -> Wire:
         """The event as it travels. Raises ValueError if its aggregate cannot hold its payload."""
@@ -145,9 +161,23 @@ class Codec:
         Raises UnknownEvent for a type or version this program does not know, KeyMissing when the
         key was never here, LogError when the bytes are not an event or their seal does not hold.
         """
+        held = self._opened.get(stored.seq)
+        if held is not None and held.wire == stored.wire and self._is_kept(held.key):
+            return held.opened
+        opened, key = self._decode(stored)
+        self._opened[stored.seq] = _Opened(stored.wire, key, opened)
+        if len(self._opened) > self._remembers:
+            self._opened.popitem(last=False)
+        return opened
+
+    def _is_kept(self, key: tuple[str, str] | None) -> bool:
+        """Whether the key that opened an event is still there; one without words needs none."""
+        return key is None or self._keys.find(*key) is not None
+
+    def _decode(self, stored: StoredWire) -> tuple[Stored[Payload], tuple[str, str] | None]:
         headers = stored.wire.headers
         try:
-            payload = self._payload(stored.wire)
+            payload, key = self._payload(stored.wire)
             event = Event(
                 id=UUID(headers["ce-id"]),
                 type=headers["ce-type"],
@@ -166,9 +196,9 @@ class Codec:
                 f"the message at sequence {stored.seq} is not a sound event ({type(error).__name__}); "
                 "keep this data directory aside and restore the log from a backup"
             ) from error
-        return Stored(stored.seq, event, digest_of(stored.wire))
+        return Stored(stored.seq, event, digest_of(stored.wire)), key
 
-    def _payload(self, wire: Wire) -> Payload:
+    def _payload(self, wire: Wire) -> tuple[Payload, tuple[str, str] | None]:
         name, version = wire.headers["ce-type"], int(wire.headers["ce-schemaversion"])
         row = CATALOGUE.get(name)
         if row is None or version > row.version:
@@ -177,12 +207,14 @@ class Codec:
                 "run the release that wrote it or a newer one"
             )
         body = json.loads(wire.body)
+        key: tuple[str, str] | None = None
         if PRIVATE in body:
+            key = (body[PRIVATE]["owner"], body[PRIVATE]["kid"])
             opened = self._open(wire, body[PRIVATE])
             if opened is None:
-                return Shredded()
+                return Shredded(), key
             body[PRIVATE] = opened
-        return row.payload.model_validate(upcast(name, version, body))
+        return row.payload.model_validate(upcast(name, version, body)), key
 
     def _seal(self, event: Event[Payload], private: Any) -> dict[str, str]:
         owner = getattr(event.payload, "owner", None) or owner_of(event.aggregate)

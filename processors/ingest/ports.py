@@ -55,7 +55,9 @@ class IngestPorts:
 
     async def profile(self, profile: str) -> Profile:
         """The profile a stage event names."""
-        state = await self.appender.state(RAG_CORPUS, CORPUS)
+        state = await self.appender.state(RAG_CORPUS, CORPUS, at_least=0)  # a profile never changes
+        if profile not in state.profiles:
+            state = await self.appender.state(RAG_CORPUS, CORPUS)
         if profile not in state.profiles:
             raise LogError(f"the profile {profile} was never defined; restore the log from a backup")
         return state.profiles[profile]

@@ -55,7 +55,7 @@ def failed(payload: StageEvent, stage: str, error: DocumentError) -> file.FileFa
 
 async def expected(ports: IngestPorts, event: Stored[Payload], payload: StageEvent, at: Reached) -> bool:
     """Whether the file still waits for this stage's result: asked before working."""
-    state = await ports.appender.state(event.event.aggregate, FILE)
+    state = await ports.appender.state(event.event.aggregate, FILE, at_least=event.seq)
     return state.expects(payload.profile, payload.version, payload.run, at=at)
 
 
@@ -97,4 +97,5 @@ def _command(
         actor=f"stage.{stage}",
         correlation=source.run,
         causation=event.event.id,
+        recent=True,
     )
