@@ -19,10 +19,11 @@ from loreline.events.append import Appender, Command
 from loreline.events.blobs import SealedBlobs
 from loreline.events.envelope import Codec, Stored
 from loreline.events.folds.corpus import CORPUS, CorpusState
+from loreline.events.highwater import REPAIR
 from loreline.events.log import EventLog
 from loreline.processors.ingest.discover import decode_plan
 from loreline.processors.ingest.profiles import activation
-from loreline.schemas.errors import DependencyDown, LogFull
+from loreline.schemas.errors import DependencyDown, LogFull, LogHole
 from loreline.schemas.events import app, corpus, file
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import APP_OWNER, RAG_CORPUS, derived_key
@@ -42,41 +43,56 @@ FILTERS = (
 
 Outcome = Literal["ingested", "no_text", "failed", "parked", "dropped"]
 
+Item = tuple[str, str]
+"""(File id, version): one content of a file. A file can change while discovery looks twice."""
+
 
 @dataclass
 class Progress:
     """How far the open run has come.
 
     Attributes:
-        ended: what became of each file of the run, by file id.
-        plan: the files it has to wait for; None until it is known.
+        ended: what became of each item of the run.
+        plan: the items it has to wait for; None until it is known.
         planned: the planned event.
+        discovered: the versions of each file that the run has discovered.
     """
 
     run: UUID
     reingest: bool
-    ended: dict[str, Outcome] = field(default_factory=dict)
-    chunks: dict[str, int] = field(default_factory=dict)
-    plan: frozenset[str] | None = None
+    ended: dict[Item, Outcome] = field(default_factory=dict)
+    chunks: dict[Item, int] = field(default_factory=dict)
+    plan: frozenset[Item] | None = None
     planned: Stored[Payload] | None = None
     profile: str | None = None
+    discovered: dict[str, set[str]] = field(default_factory=dict)
 
     def take(self, stored: Stored[Payload]) -> None:
         """One more event of the run."""
         payload, file_id = stored.event.payload, stored.event.aggregate.id
         match payload:
             case file.FileDiscovered() if payload.run == self.run:
-                self.ended.pop(file_id, None)  # it was deleted, and is back
+                self._drop(file_id)  # no stage works on another content of it any more
+                self.ended.pop((file_id, payload.version), None)  # it was deleted, and is back
+                self.discovered.setdefault(file_id, set()).add(payload.version)
             case file.FileEmbedded() if payload.run == self.run:
-                self.ended[file_id], self.chunks[file_id] = "ingested", payload.n_chunks
+                self.ended[file_id, payload.version] = "ingested"
+                self.chunks[file_id, payload.version] = payload.n_chunks
             case file.FileNoText() if payload.run == self.run:
-                self.ended[file_id] = "no_text"
+                self.ended[file_id, payload.version] = "no_text"
             case file.FileFailed() if payload.run == self.run:
-                self.ended[file_id] = "failed"
+                self.ended[file_id, payload.version] = "failed"
             case file.FileDeleted():
-                self.ended.setdefault(file_id, "dropped")
-            case app.EventParked() if stored.event.correlation == self.run:
-                self.ended.setdefault(payload.owner.removeprefix("file/"), "parked")
+                self._drop(file_id)
+
+    def park(self, item: Item) -> None:
+        """A stage gave the item up."""
+        self.ended.setdefault(item, "parked")
+
+    def _drop(self, file_id: str) -> None:
+        """What is not at its end yet will not come to another one."""
+        for version in self.discovered.get(file_id, ()):
+            self.ended.setdefault((file_id, version), "dropped")
 
     @property
     def is_complete(self) -> bool:
@@ -140,15 +156,28 @@ class RunsReactor:
                 self._progress = Progress(payload.run, payload.reingest)
             case corpus.OperationPlanned() if progress and payload.run == progress.run:
                 plan = decode_plan(await self._blobs.get(APP_OWNER, payload.plan))
-                progress.plan = frozenset(file_id for file_id, _ in plan)
+                progress.plan = frozenset(plan)
                 progress.planned, progress.profile = stored, payload.profile
             case corpus.OperationCompleted() | corpus.OperationFailed() | corpus.OperationCancelled():
                 self._progress = None
-            case app.EventParked() if progress and payload.stage == "discover":
-                if stored.event.correlation == progress.run:
-                    await self._appender.execute(_failed(stored, progress.run, payload))
+            case app.EventParked() if progress and stored.event.correlation == progress.run:
+                await self._park(stored, payload, progress)
             case _ if progress is not None:
                 progress.take(stored)
+
+    async def _park(self, stored: Stored[Payload], parked: app.EventParked, progress: Progress) -> None:
+        """Give up what the parked event was about: the whole run, or the one content of a file."""
+        if parked.stage == "discover":
+            await self._appender.execute(_failed(stored, progress.run, parked))
+            return
+        wire = await self._log.get(parked.seq)
+        if wire is None:
+            raise LogHole(f"the parked event {parked.seq} is not in the log; {REPAIR}")
+        event = self._codec.decode(wire).event
+        if isinstance(
+            event.payload, file.FileDiscovered | file.FileParsed | file.FileChunked | file.FileSituated
+        ):
+            progress.park((event.aggregate.id, event.payload.version))
 
     async def _close(self) -> None:
         progress = self._progress

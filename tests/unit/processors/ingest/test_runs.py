@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from tests.world import World
+from tests.world import Failing, World
 
 from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.app import DEADLETTER, DeadletterState
 from loreline.events.folds.file import FILE, FileState
+from loreline.events.tasks import end
 from loreline.processors.ingest.runs import Progress
 from loreline.schemas.events import app, corpus, file
 from loreline.schemas.events.payload import Payload
@@ -177,10 +180,48 @@ async def test_a_file_deleted_before_it_is_discovered_again_is_waited_for(world:
     assert before.seq < after.seq
     reactor_sees = [stored.event.type for stored in await world.events()][-4:]
     assert reactor_sees == ["file.deleted", "corpus.started", "file.discovered", "corpus.planned"]
-    progress = Progress(run, reingest=False, plan=frozenset({world.file_id("one.txt")}))
+    planned = ((await world.file("one.txt")).version or "", world.file_id("one.txt"))
+    progress = Progress(run, reingest=False, plan=frozenset({planned[::-1]}))
     for stored in await world.events():
         progress.take(stored)
     assert not progress.is_complete
     await world.drive()
     await world.close()
     assert [each.n_ingested for each in await completions(world)] == [1, 1]
+
+
+async def test_giving_up_a_content_that_was_overtaken_does_not_end_the_one_in_its_place(world: World) -> None:
+    world.put(one=TEXT)
+    run = await world.request()
+    world.store.after_put = Failing(frozenset({2}))  # the content, and then the plan
+    with pytest.raises(ConnectionResetError):
+        await world.drive(only=["discover"])
+    overtaken = await discovered(world, "one.txt")
+    world.put(one="The first ferry to Osmund leaves at 6:10.\n")
+    await world.drive(only=["discover"])
+    await park(world, overtaken, "parse", run=run)
+    reacting = asyncio.create_task(world.reactor().run())
+    for _ in range(200):  # time enough to come to an end, on a log in memory
+        await asyncio.sleep(0)
+    await end(reacting)
+    assert await completions(world) == []
+    await world.drive()
+    await world.close()
+    (ended,) = await completions(world)
+    assert (ended.n_ingested, ended.n_failed) == (1, 0)
+
+
+async def test_a_content_that_gave_way_to_another_is_not_waited_for(world: World) -> None:
+    world.put(one=TEXT)
+    run = await world.request()
+    await world.drive(only=["discover"])
+    first = await discovered(world, "one.txt")
+    assert isinstance(first.event.payload, file.FileDiscovered)
+    file_id, version = world.file_id("one.txt"), first.event.payload.version
+    progress = Progress(run, reingest=False, plan=frozenset({(file_id, version)}))
+    progress.take(first)
+    assert not progress.is_complete
+    changed = first.event.payload.model_copy(update={"version": "0" * 32})
+    progress.take(replace(first, event=replace(first.event, payload=changed)))
+    assert progress.is_complete
+    assert progress.completed().n_dropped == 1
