@@ -25,6 +25,7 @@ The message of an error says what is wrong and what to do about it.
     +-- DataDirectoryBusy       another process runs this data directory
     +-- DataDirectoryUnreadable the data directory was written by another format
     +-- ServerFailed            an embedded server did not start or stopped
+        +-- ServerEnded         its process ended while it was starting
 """
 
 from __future__ import annotations
@@ -171,6 +172,10 @@ class DataDirectoryUnreadable(LorelineError):
 
 class ServerFailed(LorelineError):
     """An embedded server did not start, or stopped by itself."""
+
+
+class ServerEnded(ServerFailed):
+    """An embedded server's process ended while it was starting; starting it again may help."""
 
 
 def keepable(text: str) -> str:

@@ -331,3 +331,19 @@ async def test_a_server_is_not_started_from_another_thread(data: DataDirectory) 
     server = make_nats(data)
     with pytest.raises(ServerFailed, match="main thread"):
         await asyncio.to_thread(asyncio.run, server.start())
+
+
+async def test_a_set_whose_server_is_killed_while_it_starts_comes_up(
+    data: DataDirectory, shelter: Path
+) -> None:
+    server = make_postgres(data, shelter)
+    supervisor = Supervisor([server])
+    starting = asyncio.create_task(supervisor.start())
+    while not (server.directory / "cluster.new" / "base").exists():
+        await asyncio.sleep(0.002)
+    for pid in children_of(os.getpid()):
+        if b"initdb" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    await starting
+    assert await query(server, "SELECT 1") == [(1,)]
+    await supervisor.stop()

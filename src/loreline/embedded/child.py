@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loreline.embedded.files import last_lines
-from loreline.schemas.errors import ServerFailed
+from loreline.schemas.errors import ServerEnded, ServerFailed
 
 if sys.platform != "win32":
     import fcntl
@@ -155,12 +155,13 @@ async def wait_until(
         log: where the server says why not.
 
     Raises:
-        ServerFailed: the process ended or the time is over; carries the last lines of its log.
+        ServerEnded: the process ended; carries the last lines of its log.
+        ServerFailed: the time is over; carries them too.
     """
     deadline = time.monotonic() + timeout_s
     while not await ready():
         if child.exit_code is not None:
-            raise ServerFailed(_failure(f"{child.name} ended with code {child.exit_code} at its start", log))
+            raise ServerEnded(_failure(f"{child.name} ended with code {child.exit_code} at its start", log))
         if time.monotonic() > deadline:
             raise ServerFailed(_failure(f"{child.name} was not ready after {timeout_s:.0f} s", log))
         await asyncio.sleep(POLL_S)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loreline.embedded.child import Child, RunAs
 from loreline.embedded.files import last_lines, sync_directory
-from loreline.schemas.errors import ServerFailed
+from loreline.schemas.errors import ServerEnded, ServerFailed
 
 MARK = "loreline.identity"
 
@@ -34,7 +34,8 @@ async def make_cluster(
         timeout_s: how long initdb may take.
 
     Raises:
-        ServerFailed: initdb failed or took too long; the last lines of its output are in the message.
+        ServerEnded: initdb failed; the last lines of its output are in the message.
+        ServerFailed: it took too long.
     """
     cluster, fresh, secret = home / "cluster", home / "cluster.new", home / "password"
     wanted = _identity(binaries, password)
@@ -77,7 +78,7 @@ async def _initdb(
             raise ServerFailed(f"initdb was not done after {timeout_s:.0f} s; see {log}.") from None
         raise
     if code != 0:
-        raise ServerFailed(f"initdb ended with code {code}. {log} says:\n{last_lines(log)}")
+        raise ServerEnded(f"initdb ended with code {code}. {log} says:\n{last_lines(log)}")
 
 
 def _identity(binaries: Path, password: str) -> str:

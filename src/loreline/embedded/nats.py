@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from loreline.embedded.child import Child, wait_until
 from loreline.embedded.files import write_private
 from loreline.embedded.nats_config import NatsGuest, NatsUser, configuration
-from loreline.schemas.errors import ServerFailed
+from loreline.schemas.errors import ServerEnded, ServerFailed
 
 RECOVERY_PATIENCE_S = 3.0
 """How long a server may say that a stream is not recovered before it is taken at its word."""
@@ -194,7 +194,10 @@ class EmbeddedNats:
         return status == 200
 
     async def _check_fsync(self) -> None:
-        _, body = await _get(self._known(self._monitor_port), "/varz")
+        try:
+            _, body = await _get(self._known(self._monitor_port), "/varz")
+        except OSError as error:
+            raise ServerEnded(f"nats-server was ready, and then did not answer: {error}") from error
         if json.loads(body).get("jetstream", {}).get("config", {}).get("sync_always") is not True:
             raise ServerFailed(
                 "This nats-server does not fsync every append (sync_interval: always), so an acknowledged "

@@ -15,7 +15,7 @@ from loreline.embedded.child import Child, RunAs, take_lock, wait_until
 from loreline.embedded.cluster import make_cluster
 from loreline.embedded.files import rotate
 from loreline.embedded.placement import SHELTERS, place_binaries, place_cluster, server_user
-from loreline.schemas.errors import ServerFailed
+from loreline.schemas.errors import ServerEnded, ServerFailed
 
 DATABASE = "loreline"
 LOG_BYTES = 10 * 2**20
@@ -186,7 +186,8 @@ class EmbeddedPostgres:
         except BaseException as error:
             await self._stop()
             if isinstance(error, psycopg.Error):
-                raise ServerFailed(
+                lost = isinstance(error, psycopg.OperationalError)
+                raise (ServerEnded if lost else ServerFailed)(
                     f"PostgreSQL runs but database {DATABASE} cannot be made: {error}"
                 ) from error
             raise

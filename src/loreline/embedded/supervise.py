@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from loreline.events.tasks import end
-from loreline.schemas.errors import ServerFailed
+from loreline.schemas.errors import ServerEnded, ServerFailed
 
 _log = logging.getLogger("loreline.embedded")
 
@@ -40,12 +40,14 @@ class Backoff:
     """How long to wait before a restart.
 
     Attributes:
+        start_tries: how often a server is started that ends while it is starting for the first time.
         first_s: delay before the second attempt in a row; the first one is immediate.
         factor: growth of the delay with each further failure.
         longest_s: no delay is longer.
         healthy_after_s: a server that stayed up this long starts the count anew.
     """
 
+    start_tries: int = 4
     first_s: float = 0.2
     factor: float = 2.0
     longest_s: float = 10.0
@@ -98,9 +100,10 @@ class Supervisor:
         """Start all servers at once and watch them.
 
         Raises:
-            ServerFailed: one did not start; the others are stopped again, as when the call is cancelled.
+            ServerFailed: one did not start, or ended at each of its starts; the others are stopped again, as
+                when the call is cancelled.
         """
-        starting = asyncio.gather(*(server.start() for server in self._servers), return_exceptions=True)
+        starting = asyncio.gather(*map(self._start_one, self._servers), return_exceptions=True)
         try:
             outcomes = await starting
         except asyncio.CancelledError:
@@ -111,6 +114,21 @@ class Supervisor:
             await self.stop()
             raise failed
         self._watchers = [asyncio.create_task(self._keep_up(server)) for server in self._servers]
+
+    async def _start_one(self, server: Server) -> None:
+        """Start a server; one whose process ends meanwhile, as by a kill, gets other chances."""
+        failures = 0
+        while True:
+            try:
+                await server.start()
+            except ServerEnded as error:
+                failures += 1
+                if failures == self._backoff.start_tries:
+                    raise
+                _log.warning("%s ended at its start (attempt %d): %s", server.name, failures, error)
+                await self._sleep(self._backoff.delay_s(failures))
+            else:
+                return
 
     async def stop(self) -> None:
         """Stop watching, then the servers, last one first. Every one is stopped even if another fails to."""
