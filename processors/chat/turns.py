@@ -23,7 +23,14 @@ from loreline.processors.ingest.profiles import uses
 from loreline.processors.retrieval import RETRIEVERS
 from loreline.processors.retrieval.search import Retrieved, Sources, retrieve
 from loreline.processors.stage import Commands, Stage
-from loreline.schemas.errors import ContextTooLong, DependencyDown, InputError, LorelineError, keepable
+from loreline.schemas.errors import (
+    ContextTooLong,
+    DependencyDown,
+    InputError,
+    LorelineError,
+    NotReady,
+    keepable,
+)
 from loreline.schemas.events import conversation as events
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import RAG_CORPUS, command_event_id, derived_key, owner_of
@@ -44,6 +51,7 @@ class ChatPorts:
         model: the language model, None for answers by quotation.
         generation: how the model is asked, made anew for each turn.
         seconds: a monotonic clock.
+        ready_delays_s: the pauses before asking anew a view that is just starting or being built.
     """
 
     appender: Appender
@@ -57,6 +65,7 @@ class ChatPorts:
     settings: Callable[[], Awaitable[Settings]]
     clock: Clock
     seconds: Callable[[], float]
+    ready_delays_s: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
 
 
 class _Stopped(Exception):
@@ -175,16 +184,25 @@ async def _retrieve(ports: ChatPorts, asked: events.TurnAsked, text: str) -> tup
             "the corpus was embedded by another model than the one that runs; start with that model, "
             "re-ingest, or ask with the method bm25",
         )
-    found = await retrieve(
+    for delay_s in ports.ready_delays_s:
+        try:
+            return active.id, await _found(ports, asked, text, active.id)
+        except NotReady:
+            await asyncio.sleep(delay_s)
+    return active.id, await _found(ports, asked, text, active.id)
+
+
+async def _found(ports: ChatPorts, asked: events.TurnAsked, text: str, profile: str) -> Retrieved:
+    """The passages. Raises NotReady while a view is just starting or being built."""
+    return await retrieve(
         text,
         method=asked.retrieval_method,
-        profile=active.id,
+        profile=profile,
         top_k=asked.top_k,
         sources=ports.sources,
         settings=(await ports.settings()).retrieval,
         retrievers=RETRIEVERS,
     )
-    return active.id, found
 
 
 async def _write(
@@ -289,6 +307,8 @@ def _code(error: LorelineError) -> str:
             return error.code
         case ContextTooLong():
             return "context_too_long"
+        case NotReady():
+            return "not_ready"
     return "pipeline_error"
 
 

@@ -24,7 +24,7 @@ from loreline.processors.chat.frames import control_topic, frames_topic
 from loreline.processors.chat.turns import ChatPorts, chat
 from loreline.processors.retrieval.search import Sources
 from loreline.projectors.lexical import LexicalResult
-from loreline.schemas.errors import DependencyDown, LorelineError
+from loreline.schemas.errors import DependencyDown, LorelineError, NotReady
 from loreline.schemas.events import conversation as events
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import conversation_aggregate, owner_of
@@ -58,6 +58,7 @@ class Views:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.not_ready = 0
         self.gate = asyncio.Event()
         self.gate.set()
         self.reached = asyncio.Event()
@@ -67,6 +68,9 @@ class Views:
         await self.gate.wait()
         if self.error is not None:
             raise self.error
+        if self.not_ready > 0:
+            self.not_ready -= 1
+            raise NotReady("the view is being built; try again shortly")
 
     async def nearest(
         self, profile: str, vector: Vectors, *, top_k: int, as_of_seq: int | None = None
@@ -122,6 +126,7 @@ class Chat:
             settings=self.world.settings,
             clock=now,
             seconds=lambda: 0.0,
+            ready_delays_s=(0.0, 0.0),
         )
 
     async def say(self, *payloads: Payload) -> list[Stored[Payload]]:
@@ -286,6 +291,19 @@ async def test_what_goes_wrong_ends_the_turn_in_words(talk: Chat, error: Excepti
     (failed,) = await talk.answer(await talk.ask())
     assert isinstance(failed, events.TurnFailed)
     assert (failed.code, failed.private.reason) == (code, str(error))
+
+
+async def test_a_view_that_is_just_being_built_is_waited_for_a_little(talk: Chat) -> None:
+    talk.views.not_ready = 2
+    answered, *_ = await talk.answer(await talk.ask(method="bm25"))
+    assert isinstance(answered, events.TurnAnswered)
+    talk.views.not_ready = 3
+    (failed,) = await talk.answer(await talk.ask(method="bm25"))
+    assert isinstance(failed, events.TurnFailed)
+    assert (failed.code, failed.private.reason) == (
+        "not_ready",
+        "the view is being built; try again shortly",
+    )
 
 
 async def test_an_engine_or_a_method_that_does_not_exist_is_named(talk: Chat) -> None:
