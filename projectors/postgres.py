@@ -43,6 +43,12 @@ CREATE UNIQUE INDEX IF NOT EXISTS views_one_live ON loreline.views (view) WHERE 
 _SWITCHES = 5
 """How often a view may be switched under one read before the read gives up."""
 
+_FAR_AHEAD = 1000
+"""Events a checkpoint may run ahead of the stored one before it is stored anyway."""
+
+_WRITE_OPTIONS = "-c synchronous_commit=off"
+"""The log is the truth: a view that a crash set back is fed again."""
+
 _READ_OPTIONS = (
     "-c default_transaction_read_only=on"
     # Recall .999 at 100,000 chunks where the default of 40 gives .93; more are fetched as needed.
@@ -65,6 +71,7 @@ class ViewTables:
     Attributes:
         name: the view's name.
         ddl: raised whenever the tables or what is written to them change.
+        types: the types of event it takes; any other only moves its checkpoint.
         create: statements that make the tables; `{schema}` stands for the version's schema.
         load: fetches what events point to, outside the transaction.
         write: writes what `load` returned, inside it.
@@ -74,6 +81,7 @@ class ViewTables:
 
     name: str
     ddl: int
+    types: frozenset[str]
     create: str
     load: Callable[[Sequence[Stored[Payload]]], Awaitable[Any]]
     write: Callable[[Connection, str, Any, bool], Awaitable[None]]
@@ -96,7 +104,7 @@ class ViewDatabase:
 
     def __init__(self, conninfo: str, *, max_connections: int = 16) -> None:
         self._conninfo = conninfo
-        self._pool = _pool(conninfo, max_connections, check=AsyncConnectionPool.check_connection)
+        self._pool = _pool(conninfo, max_connections, options=_WRITE_OPTIONS)
         self._reads = _pool(conninfo, max_connections, options=_READ_OPTIONS)
         self._live: dict[str, int] = {}
 
@@ -129,10 +137,8 @@ class ViewDatabase:
     async def fetch(
         self, text: str, parameters: Sequence[Any] = (), *, schema: str = "loreline"
     ) -> list[DictRow]:
-        """All rows of a query; `{schema}` in it is replaced."""
-        async with self.connection() as connection:
-            cursor = await connection.execute(query(text, schema), parameters)
-            return await cursor.fetchall()
+        """All rows of a query that only reads; `{schema}` in it is replaced."""
+        return await self._read(self._pool, query(text, schema), parameters)
 
     async def read_live(
         self, view: str, statement: Callable[[str], sql.Composed], parameters: Mapping[str, Any]
@@ -150,7 +156,7 @@ class ViewDatabase:
             self._live[view] = version
             text = _LIVE.format(statement=statement(schema_of(view, version)))
             try:
-                rows = await self._read(text, {**parameters, "view": view})
+                rows = await self._read(self._reads, text, {**parameters, "view": view})
             except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
                 if await self._live_version(view) == version:
                     raise NotReady(f"the view {view} is behind the log; try again shortly") from error
@@ -164,19 +170,18 @@ class ViewDatabase:
         rows = await self.fetch("SELECT version FROM {schema}.views WHERE view=%s AND state='live'", (view,))
         return int(rows[0]["version"]) if rows else None
 
-    async def _read(self, text: sql.Composed, parameters: Mapping[str, Any]) -> list[DictRow]:
-        """Rows of a read-only statement; a connection that a restart broke is replaced once."""
+    async def _read(
+        self,
+        pool: AsyncConnectionPool[Connection],
+        text: sql.Composed,
+        parameters: Sequence[Any] | Mapping[str, Any],
+    ) -> list[DictRow]:
+        """Rows of a statement that only reads; connections that a restart broke are replaced once."""
         try:
-            return await self._read_once(text, parameters)
+            return await _rows(pool, text, parameters)
         except DependencyDown:
-            return await self._read_once(text, parameters)
-
-    async def _read_once(self, text: sql.Composed, parameters: Mapping[str, Any]) -> list[DictRow]:
-        try:
-            async with self._reads.connection() as connection:
-                return await (await connection.execute(text, parameters)).fetchall()
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
-            raise _down(error) from error
+            await pool.check()
+            return await _rows(pool, text, parameters)
 
     async def versions(self, view: str) -> dict[int, Mapping[str, Any]]:
         """The versions of a view that exist, by number."""
@@ -234,6 +239,8 @@ class PostgresView:
         self._version = version
         self._bulk = bulk
         self._inside = inside
+        self._stored = Checkpoint()
+        self._ahead: Checkpoint | None = None
 
     @property
     def name(self) -> str:
@@ -272,25 +279,46 @@ class PostgresView:
         )
         if not rows:
             raise ViewTaken(f"version {self._version} of the view {self.name} was dropped")
-        return Checkpoint(rows[0]["seq"], rows[0]["event_id"])
+        self._stored, self._ahead = Checkpoint(rows[0]["seq"], rows[0]["event_id"]), None
+        return self._stored
 
     async def apply(self, events: Sequence[Stored[Payload]], *, after: Checkpoint) -> Checkpoint:
-        """Take the next events in; rows and checkpoint in one transaction."""
-        loaded = await self._tables.load(events)
+        """Take the next events in; rows and checkpoint in one transaction.
+
+        Events that are none of the view's business move the checkpoint in memory; it is stored with the
+        next that is, by `flush`, or when it has run far ahead. To read them again costs nothing.
+        """
         reached = Checkpoint(events[-1].seq, str(events[-1].event.id))
+        if after != self._ahead:
+            self._stored, self._ahead = after, None
+        relevant = [each for each in events if each.event.type in self._tables.types]
+        if not relevant and reached.seq - self._stored.seq < _FAR_AHEAD:
+            self._ahead = reached
+            return reached
+        loaded = await self._tables.load(relevant)
         async with self._database.connection() as connection, connection.transaction():
-            await connection.execute("SET LOCAL synchronous_commit = off")  # the log is the truth
             # First, because it locks: two who feed one view must not write each other's rows.
-            moved = await connection.execute(
-                "UPDATE loreline.views SET seq=%s, event_id=%s WHERE view=%s AND version=%s AND seq=%s",
-                (reached.seq, reached.event_id, self.name, self._version, after.seq),
-            )
-            if moved.rowcount == 0:
-                raise await self._unmoved(after)
+            await self._move(connection, reached)
             await self._tables.write(connection, self.schema, loaded, self._bulk)
             if self._inside is not None:
                 await self._inside()
+        self._stored, self._ahead = reached, None
         return reached
+
+    async def flush(self) -> None:
+        """Store the checkpoint, if it ran ahead."""
+        if self._ahead is not None:
+            async with self._database.connection() as connection:
+                await self._move(connection, self._ahead)
+            self._stored, self._ahead = self._ahead, None
+
+    async def _move(self, connection: Connection, reached: Checkpoint) -> None:
+        moved = await connection.execute(
+            "UPDATE loreline.views SET seq=%s, event_id=%s WHERE view=%s AND version=%s AND seq=%s",
+            (reached.seq, reached.event_id, self.name, self._version, self._stored.seq),
+        )
+        if moved.rowcount == 0:
+            raise await self._unmoved(self._stored)
 
     async def _unmoved(self, after: Checkpoint) -> ViewTaken | ViewSetBack:
         """Why the checkpoint is not where it was left: a crash may undo commits that the disk has not."""
@@ -345,12 +373,21 @@ _TEXT_KEYS = frozenset({"chunk_id", "file_id", "profile", "name", "conversation_
 """Key columns of text, sorted by byte so that no locale has a say."""
 
 
+async def _rows(
+    pool: AsyncConnectionPool[Connection], text: sql.Composed, parameters: Sequence[Any] | Mapping[str, Any]
+) -> list[DictRow]:
+    try:
+        async with pool.connection() as connection:
+            return await (await connection.execute(text, parameters)).fetchall()
+    except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+        raise _down(error) from error
+
+
 def _pool(
     conninfo: str,
     max_size: int,
     *,
-    options: str = "",
-    check: Callable[[Connection], Awaitable[None]] | None = None,
+    options: str,
 ) -> AsyncConnectionPool[Connection]:
     return AsyncConnectionPool(
         conninfo,
@@ -362,7 +399,6 @@ def _pool(
         timeout=5,
         reconnect_timeout=1,
         configure=_configure,
-        check=check,
     )
 
 

@@ -19,13 +19,13 @@ OPERATIONS = "operations"
 
 @dataclass(frozen=True)
 class Document:
-    """A version's live outcome under a profile, as lists show it; a failed one has no doc_id."""
+    """A version's live outcome under a profile, as lists show it."""
 
     file_id: str
     version: str
-    doc_id: str | None
+    doc_id: str
     relative_path: str
-    content_hash: str | None
+    content_hash: str
     state: Literal["embedded", "no_text", "failed"]
     n_chunks: int
     extractions: dict[str, int] | None

@@ -86,6 +86,7 @@ class ViewRunner:
                     await self._take([each for each in batch if each.seq <= seq])
                     if self.at.seq >= seq:
                         break
+        await self.view.flush()
         return self.at
 
     async def wait(self, seq: int, *, timeout_s: float) -> bool:
@@ -111,6 +112,7 @@ class ViewRunner:
             is_idle = False
             async for batch in batches:
                 if is_idle and not batch:
+                    await self.view.flush()
                     await self._check_store()
                 is_idle = not batch
                 self.state, self.reason = "running", None

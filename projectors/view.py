@@ -68,6 +68,10 @@ class View(Protocol):
         """
         ...
 
+    async def flush(self) -> None:
+        """Store the checkpoint where `apply` only remembered it."""
+        ...
+
     async def finish_load(self) -> None:
         """Build what is cheaper to build once all rows are in."""
         ...

@@ -18,6 +18,16 @@ from loreline.schemas.events import conversation as events_of
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import owner_of
 
+TYPES = frozenset(
+    {
+        "conversation.created",
+        "conversation.titled",
+        "conversation.turn_asked",
+        "conversation.turn_answered",
+        "conversation.deleted",
+    }
+)
+
 CREATE = """
 -- A conversation is listed once it has a turn or was made on purpose (`is_listed`).
 CREATE TABLE IF NOT EXISTS {schema}.conversations (
@@ -201,7 +211,7 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
 
 def conversations(evidence_of: Callable[[str, str], Awaitable[bytes]]) -> ViewTables:
     """The view's shape; `evidence_of(owner, address)` fetches the evidence of an answer."""
-    return ViewTables(NAME, 1, CREATE, loader(evidence_of), write, rows)
+    return ViewTables(NAME, 1, TYPES, CREATE, loader(evidence_of), write, rows)
 
 
 class ConversationsReader:

@@ -16,6 +16,19 @@ from loreline.projectors.view import Row
 from loreline.schemas.events import file
 from loreline.schemas.events.payload import Payload
 
+TYPES = frozenset(
+    {
+        "file.uploaded",
+        "file.discovered",
+        "file.missing",
+        "file.embedded",
+        "file.no_text",
+        "file.failed",
+        "file.superseded",
+        "file.deleted",
+    }
+)
+
 CREATE = """
 -- One row a file: what it is now.
 CREATE TABLE IF NOT EXISTS {schema}.files (
@@ -37,9 +50,9 @@ CREATE TABLE IF NOT EXISTS {schema}.outcomes (
     to_seq        bigint,
     version       text NOT NULL,
     state         text NOT NULL CHECK (state IN ('embedded', 'no_text', 'failed')),
-    doc_id        text,
+    doc_id        text NOT NULL,
     relative_path text NOT NULL,
-    content_hash  text,
+    content_hash  text NOT NULL,
     n_chunks      int NOT NULL,
     extractions   jsonb,
     stage         text,
@@ -144,7 +157,9 @@ async def _insert(
         "profile": payload.profile,
         "from_seq": stored.seq,
         "version": payload.version,
+        "doc_id": payload.private.doc_id,
         "relative_path": payload.private.relative_path,
+        "content_hash": payload.private.content_hash,
         "ended_at": stored.event.time,
         "n_chunks": 0,
         "state": "no_text",
@@ -156,9 +171,7 @@ async def _insert(
             "code": payload.code,
             "reason": payload.private.reason,
         }
-    else:
-        columns |= {"doc_id": payload.private.doc_id, "content_hash": payload.private.content_hash}
-    if isinstance(payload, file.FileEmbedded):
+    elif isinstance(payload, file.FileEmbedded):
         columns |= {
             "state": "embedded",
             "n_chunks": payload.n_chunks,
@@ -183,7 +196,7 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
         yield row
 
 
-DOCUMENTS_VIEW = ViewTables(NAME, 1, CREATE, load, write, rows)
+DOCUMENTS_VIEW = ViewTables(NAME, 2, TYPES, CREATE, load, write, rows)
 
 
 class DocumentsReader:

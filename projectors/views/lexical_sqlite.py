@@ -138,6 +138,9 @@ class LexicalView:
             raise ViewTaken(str(error)) from error
         self._left[profile] = reached
 
+    async def flush(self) -> None:
+        """Nothing is remembered: every file stores its checkpoint at once."""
+
     async def finish_load(self) -> None:
         """Nothing is left for the end: postings are derived when the index is opened."""
 

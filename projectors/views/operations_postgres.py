@@ -16,6 +16,17 @@ from loreline.projectors.view import Row
 from loreline.schemas.events import corpus
 from loreline.schemas.events.payload import Payload
 
+TYPES = frozenset(
+    {
+        "corpus.operation_requested",
+        "corpus.started",
+        "corpus.planned",
+        "corpus.completed",
+        "corpus.failed",
+        "corpus.cancelled",
+    }
+)
+
 CREATE = """
 CREATE TABLE IF NOT EXISTS {schema}.operations (
     run           uuid PRIMARY KEY,
@@ -104,7 +115,7 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
         yield row
 
 
-OPERATIONS_VIEW = ViewTables(NAME, 1, CREATE, load, write, rows)
+OPERATIONS_VIEW = ViewTables(NAME, 1, TYPES, CREATE, load, write, rows)
 
 
 class OperationsReader:

@@ -24,6 +24,18 @@ from loreline.schemas.events.payload import Payload
 from loreline.schemas.ports import Vectors
 from loreline.schemas.records import ChunkRecord, Hit
 
+TYPES = frozenset(
+    {
+        "corpus.profile_defined",
+        "corpus.profile_activated",
+        "file.embedded",
+        "file.no_text",
+        "file.failed",
+        "file.superseded",
+        "file.deleted",
+    }
+)
+
 CREATE = """
 -- The profiles that exist, and which of them answered from when on.
 CREATE TABLE IF NOT EXISTS {schema}.profiles (
@@ -248,7 +260,7 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
 
 def passages(chunks_of: ChunksOf) -> ViewTables:
     """The view's shape; `chunks_of` fetches a version's chunks and vectors."""
-    return ViewTables(NAME, 1, CREATE, loader(chunks_of), write, rows, finish)
+    return ViewTables(NAME, 1, TYPES, CREATE, loader(chunks_of), write, rows, finish)
 
 
 class PassagesReader:

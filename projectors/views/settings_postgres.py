@@ -11,6 +11,12 @@ from loreline.projectors.view import Row
 from loreline.schemas.events.app import SettingsChanged
 from loreline.schemas.events.payload import Payload
 
+TYPES = frozenset(
+    {
+        "settings.changed",
+    }
+)
+
 CREATE = """
 CREATE TABLE IF NOT EXISTS {schema}.settings (
     name     text NOT NULL,
@@ -54,7 +60,7 @@ async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
         yield row
 
 
-SETTINGS_VIEW = ViewTables(NAME, 1, CREATE, load, write, rows)
+SETTINGS_VIEW = ViewTables(NAME, 1, TYPES, CREATE, load, write, rows)
 
 
 class SettingsReader:

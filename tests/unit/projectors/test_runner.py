@@ -59,6 +59,9 @@ class CrashingView:
         self.held += [Checkpoint(each.seq, str(each.event.id)) for each in events]
         return self.held[-1]
 
+    async def flush(self) -> None:
+        return None
+
     async def finish_load(self) -> None:
         return None
 
