@@ -129,7 +129,7 @@ class ConversationDetailOut(Out):
 class DocumentOut(Out):
     """A document of the corpus."""
 
-    doc_id: str | None
+    doc_id: str
     file_name: str
     file_type: str
     source: str

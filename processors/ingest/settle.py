@@ -42,7 +42,7 @@ class StageEvent(Protocol):
 
 def failed(payload: StageEvent, stage: str, error: DocumentError) -> file.FileFailed:
     """The event that says a document could not be processed, and why."""
-    reason = file.FailureReason(reason=keepable(str(error)), relative_path=payload.private.relative_path)
+    reason = file.FailureReason(reason=keepable(str(error)), **payload.private.model_dump())
     return file.FileFailed(
         version=payload.version,
         profile=payload.profile,

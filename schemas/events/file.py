@@ -134,11 +134,10 @@ class FileEmbedded(Payload):
     private: FileIdentity
 
 
-class FailureReason(Private):
-    """Why, in words, and what to do about it."""
+class FailureReason(FileIdentity):
+    """Which content failed, and why, in words, and what to do about it."""
 
     reason: str
-    relative_path: str
 
 
 class FileFailed(Payload):

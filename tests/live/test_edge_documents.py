@@ -387,6 +387,17 @@ async def test_a_file_that_cannot_be_read_is_the_files_own_failure(world: World)
     assert frames[-1].data["run"]["state"] == "completed"
     assert frames[-1].data["run"]["summary"]["failed"] == 1
     assert "broken.pdf" not in await world.documents()
-    listed = await world.attached.get("/api/documents", include="failed")
-    assert [each["state"] for each in listed if each["relative_path"] == "broken.pdf"] == ["failed"]
-    (world.docs / "broken.pdf").unlink()
+    (listed,) = [
+        each
+        for each in await world.attached.get("/api/documents", include="failed")
+        if each["relative_path"] == "broken.pdf"
+    ]
+    assert (listed["state"], listed["n_chunks"]) == ("failed", 0)
+    assert listed["reason"]
+    gone = await world.http.delete(f"/api/documents/{listed['doc_id']}", params={"remove_file": "true"})
+    assert gone.json() == {
+        "doc_id": listed["doc_id"], "chunks_deleted": 0, "file_removed": True, "pending_views": [],
+    }  # fmt: skip
+    assert not (world.docs / "broken.pdf").exists()
+    listed_now = await world.attached.get("/api/documents", include="failed")
+    assert "broken.pdf" not in [each["relative_path"] for each in listed_now]

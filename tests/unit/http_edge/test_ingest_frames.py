@@ -63,7 +63,7 @@ FAILED = at(
         run=RUN,
         stage="parse",
         code="damaged",
-        private=file.FailureReason(reason="it is cut short", relative_path="notes/a.txt"),
+        private=file.FailureReason(reason="it is cut short", **IDENTITY.model_dump()),
     ),
     file_aggregate(FILE),
 )

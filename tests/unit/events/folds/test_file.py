@@ -74,7 +74,7 @@ def embedded(version: str = A, *, profile: str = P, run: UUID = RUN) -> file.Fil
 
 
 def failed(version: str = A, *, profile: str = P, run: UUID = RUN) -> Payload:
-    reason = file.FailureReason(reason="it cannot be read", relative_path="a.txt")
+    reason = file.FailureReason(reason="it cannot be read", **WHO.model_dump())
     return file.FileFailed(
         version=version, profile=profile, run=run, stage="parse", code="corrupt", private=reason
     )

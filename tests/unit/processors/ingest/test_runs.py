@@ -55,8 +55,9 @@ async def park(world: World, stored: Stored[Payload], stage: str, *, run: UUID) 
 async def fail(world: World, name: str, run: UUID) -> None:
     """End a file by a stage's word."""
     state = await world.file(name)
+    assert state.newest is not None
     (profile, current), *_ = state.passes.items()
-    reason = file.FailureReason(reason="no", relative_path=name)
+    reason = file.FailureReason(reason="no", **state.newest.private.model_dump())
     payload = file.FileFailed(
         version=current.version, profile=profile, run=run, stage="parse", code="corrupt", private=reason
     )
