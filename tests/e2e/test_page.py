@@ -73,7 +73,7 @@ async def test_an_uploaded_file_becomes_an_answer_with_evidence_that_outlives_a_
         await _has_evidence(page)
         await page.reload()
         await _has_evidence(page)
-    assert browser.complaints == []
+        assert browser.complaints == []
 
 
 async def _has_evidence(page: Page) -> None:
@@ -127,7 +127,7 @@ async def test_all_of_it_works_by_keyboard_alone(tmp_path: Path, browser: Chromi
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("Your conversations will be kept here.")).to_be_visible()
         assert await client.get("/api/conversations") == []
-    assert browser.complaints == []
+        assert browser.complaints == []
 
 
 async def _tab_to(page: Page, target: Locator, key: str) -> None:
@@ -162,7 +162,7 @@ async def test_every_view_keeps_the_accessibility_rules_and_fits_a_narrow_window
                 await expect(page.locator("#sidebar")).to_be_visible()
                 await page.keyboard.press("Escape")
                 await expect(page.get_by_role("button", name="Menu")).to_be_focused()
-    assert browser.complaints == []
+        assert browser.complaints == []
 
 
 async def _is_sound(page: Page) -> None:
@@ -216,7 +216,7 @@ async def test_a_stopped_answer_can_be_asked_again_and_marks_of_no_passage_are_t
             await expect(page.locator(".answer .cite")).to_have_count(1)
             await expect(page.locator(".turn-status")).to_contain_text("1 mark named no passage")
             await page.reload()
-    assert browser.complaints == []
+        assert browser.complaints == []
 
 
 async def test_a_server_that_stops_answering_is_told_and_the_question_can_be_asked_again(

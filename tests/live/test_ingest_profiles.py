@@ -93,9 +93,10 @@ async def _ask_until_changed(client: Attached) -> list[set[int]]:
 
 
 async def test_a_failure_after_any_blob_repeats_no_model_call_that_was_recorded(tmp_path: Path) -> None:
-    """Puts: source, plan, parsed, chunks, blurbs, the batch of vectors, all vectors; some fail."""
-    hooks = Hooks(after_blob=Failing(frozenset({2, 8})))
-    async with stack_at(tmp_path, files={"ferry.md": FILES["ferry.md"]}, hooks=hooks) as (stack, client):
+    """Puts: source, plan, parsed, chunks, blurbs, all vectors; the last fails, its batches are recorded."""
+    hooks = Hooks(after_blob=Failing(frozenset({6})))
+    long = "\n\n".join(f"Harbour {n} has {n * 7} boats and {n * 3} berths for visitors." for n in range(600))
+    async with stack_at(tmp_path, files={"ferry.md": long}, hooks=hooks) as (stack, client):
         run = await ingest(client)
         assert run["state"] == "completed"
         (ended,) = await events_of(stack, file.FileEmbedded)
