@@ -46,6 +46,7 @@ _ROWS = (
     EventType(file.FileUploaded, _RAG, "file", "uploaded"),
     EventType(file.FileDiscovered, _RAG, "file", "discovered"),
     EventType(file.FileMissing, _RAG, "file", "missing"),
+    EventType(file.FileFound, _RAG, "file", "found"),
     EventType(file.FileParsed, _RAG, "file", "parsed"),
     EventType(file.FileNoText, _RAG, "file", "no_text"),
     EventType(file.FileChunked, _RAG, "file", "chunked"),

@@ -7,7 +7,7 @@ import copy
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -36,7 +36,17 @@ from loreline.projectors.reads import KnownFile
 from loreline.schemas.events import corpus, file
 from loreline.schemas.events.app import SettingsChanged, SettingValues
 from loreline.schemas.events.payload import Payload
-from loreline.schemas.ids import APP_OWNER, RAG_CORPUS, SETTINGS, file_aggregate, file_id_of
+from loreline.schemas.ids import (
+    APP_OWNER,
+    RAG_CORPUS,
+    SETTINGS,
+    content_hash_of,
+    doc_id_of,
+    file_aggregate,
+    file_id_of,
+    owner_of,
+    version_of,
+)
 from loreline.schemas.ports import BlobStore, Embedder, ModelIdentity, Vectors
 from loreline.schemas.records import Chunk, ParsedDocument
 from loreline.schemas.settings import Settings, resolve
@@ -291,6 +301,26 @@ class World:
         aggregate = file_aggregate(self.file_id(relative_path))
         await self.appender.execute(Command(aggregate, FILE, uuid4(), decide, actor="user"))
 
+    async def upload(self, relative_path: str, content: str) -> None:
+        """Upload a file, as the edge does."""
+        data, aggregate = content.encode(), file_aggregate(self.file_id(relative_path))
+        self.keys.ensure([owner_of(aggregate)])
+        doc_id = doc_id_of(relative_path, content_hash_of(data))
+        uploaded = file.FileUploaded(
+            version=version_of(self.keys.current(owner_of(aggregate)).secret, doc_id),
+            source=await self.blobs.put(owner_of(aggregate), data),
+            size_bytes=len(data),
+            private=file.FileIdentity(
+                relative_path=relative_path, doc_id=doc_id, content_hash=content_hash_of(data)
+            ),
+        )
+
+        def decide(_: FileState) -> Sequence[Payload]:
+            return [uploaded]
+
+        await self.appender.execute(Command(aggregate, FILE, uuid4(), decide, actor="user"))
+        write(self.docs, {relative_path: content})
+
     async def known_files(self, _seq: int) -> Sequence[KnownFile]:
         """The files the corpus knows, as the documents view would tell them."""
         known: dict[str, KnownFile] = {}
@@ -306,6 +336,9 @@ class World:
                     is_awaited=isinstance(payload, file.FileUploaded),
                     modified_at=None,
                 )
+            elif isinstance(payload, file.FileMissing | file.FileFound):
+                missing = isinstance(payload, file.FileMissing)
+                known[file_id] = replace(known[file_id], is_missing=missing, is_awaited=False)
             elif isinstance(payload, file.FileDeleted):
                 known.pop(file_id, None)
         return list(known.values())

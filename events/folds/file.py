@@ -57,6 +57,7 @@ class FileState:
         live: the version views hold, None when they hold none.
         is_deleted: whether a user deleted it; an upload or another content brings it back.
         missing: whether the last scan did not find it.
+        awaited: the version that was uploaded and has not been seen in the corpus folder yet.
         passes: by profile, the newest pass.
     """
 
@@ -65,6 +66,7 @@ class FileState:
     live: str | None = None
     is_deleted: bool = False
     missing: bool = False
+    awaited: str | None = None
     passes: Mapping[str, Pass] = field(default_factory=lambda: MappingProxyType({}))
 
     def expects(self, profile: str, version: str, run: UUID, *, at: Reached) -> bool:
@@ -75,6 +77,10 @@ class FileState:
             and current is not None
             and (current.version, current.run, current.reached) == (version, run, at)
         )
+
+    def lacks(self, version: str) -> bool:
+        """Whether it is news that this version lies in the corpus folder."""
+        return not self.is_deleted and (self.missing or self.awaited == version)
 
     def settled(self, version: str) -> list[Payload]:
         """What to append beside a version's terminal event: the older live version gives way."""
@@ -88,7 +94,7 @@ def evolve(state: FileState, stored: Stored[Payload]) -> FileState:
     payload = stored.event.payload
     match payload:
         case file.FileUploaded():
-            return replace(state, is_deleted=False, missing=False)
+            return replace(state, is_deleted=False, missing=False, awaited=payload.version)
         case file.FileDiscovered():
             current = Pass(payload.version, payload.run, stored.seq, "discovered")
             return replace(
@@ -97,12 +103,15 @@ def evolve(state: FileState, stored: Stored[Payload]) -> FileState:
                 version=payload.version,
                 is_deleted=False,
                 missing=False,
+                awaited=None,
                 passes=_with(state.passes, payload.profile, current),
             )
         case file.FileMissing():
-            return replace(state, missing=True)
+            return replace(state, missing=True, awaited=None)
+        case file.FileFound():
+            return replace(state, missing=False, awaited=None)
         case file.FileDeleted():
-            return replace(state, is_deleted=True, live=None, passes=MappingProxyType({}))
+            return replace(state, is_deleted=True, live=None, awaited=None, passes=MappingProxyType({}))
         case file.FileSuperseded():
             return replace(state, live=None if state.live == payload.version else state.live)
         case (

@@ -90,13 +90,16 @@ async def take(
     files: Sequence[Found],
     tally: Tally,
 ) -> None:
-    """Discover one batch of files: read, decide, keep the bytes, append together."""
+    """Discover one batch of files: read, decide, keep the bytes, append together.
+
+    A file that needs no work is no event, unless it was not known to lie there.
+    """
     app_key = ports.keys.current(APP_OWNER).secret
     ids = [file_id_of(app_key, found.relative_path) for found in files]
     await asyncio.to_thread(ports.keys.ensure, [owner_of(file_aggregate(file_id)) for file_id in ids])
     wants = _wants(request, profile)
     commands: list[Command[FileState]] = []
-    chosen: list[tuple[str, str]] = []
+    chosen: list[tuple[str, str] | None] = []
     for found, file_id in zip(files, ids, strict=True):
         read = await asyncio.to_thread(_read, ports, found, file_id)
         if read is None:
@@ -115,8 +118,13 @@ async def take(
             chosen.append((file_id, candidate.version))
         else:
             tally.skipped += 1
+            if state.lacks(candidate.version):
+                commands.append(_found(event, request, candidate, wants))
+                chosen.append(None)
     results = await ports.appender.execute_together(commands) if commands else []
     for pair, stored in zip(chosen, results, strict=True):
+        if pair is None:
+            continue
         if stored:
             tally.planned.append(pair)
         else:
@@ -169,6 +177,26 @@ def _discovered(
         decide,
         actor=ACTOR,
         correlation=payload.run,
+        causation=event.event.id,
+    )
+
+
+def _found(
+    event: Stored[Payload], request: corpus.OperationRequested, candidate: Candidate, wants: Wanted
+) -> Command[FileState]:
+    """The decision to note that a content lies where it was not known to."""
+    found = file.FileFound(version=candidate.version, run=request.run)
+
+    def decide(state: FileState) -> Sequence[Payload]:
+        return [found] if state.lacks(found.version) and not wants(state, found.version) else []
+
+    return Command(
+        file_aggregate(candidate.file_id),
+        FILE,
+        derived_key(event.event.id, "found", candidate.file_id),
+        decide,
+        actor=ACTOR,
+        correlation=request.run,
         causation=event.event.id,
     )
 

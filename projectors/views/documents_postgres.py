@@ -21,6 +21,7 @@ TYPES = frozenset(
         "file.uploaded",
         "file.discovered",
         "file.missing",
+        "file.found",
         "file.embedded",
         "file.no_text",
         "file.failed",
@@ -81,6 +82,15 @@ async def write(connection: Connection, schema: str, events: Sequence[Stored[Pay
                 await connection.execute(
                     query(
                         "UPDATE {schema}.files SET is_missing=true, is_awaited=false, seq=%s"
+                        " WHERE file_id=%s",
+                        schema,
+                    ),
+                    (stored.seq, file_id),
+                )
+            case file.FileFound():
+                await connection.execute(
+                    query(
+                        "UPDATE {schema}.files SET is_missing=false, is_awaited=false, seq=%s"
                         " WHERE file_id=%s",
                         schema,
                     ),

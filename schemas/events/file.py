@@ -54,6 +54,13 @@ class FileMissing(Payload):
     run: UUID
 
 
+class FileFound(Payload):
+    """Discover saw a content, which needs no work, where it was missing or an upload was to put it."""
+
+    version: Hex
+    run: UUID
+
+
 class FileParsed(Payload):
     """Parse read the version; chunk follows. `parsed` is the blob of the parsed document."""
 

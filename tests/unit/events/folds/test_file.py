@@ -198,6 +198,17 @@ def test_a_file_that_is_missing_keeps_what_it_had() -> None:
     known = state(*whole(), file.FileMissing(version=A, run=RUN))
     assert (known.missing, known.live) == (True, A)
     assert not state(*whole(), file.FileMissing(version=A, run=RUN), discovered()).missing
+    assert known.lacks(A)
+    back = state(*whole(), file.FileMissing(version=A, run=RUN), file.FileFound(version=A, run=RUN))
+    assert (back.missing, back.live, back.lacks(A)) == (False, A, False)
+
+
+def test_an_upload_is_lacking_until_its_own_content_is_seen() -> None:
+    known = state(*whole(A), uploaded(B))
+    assert (known.lacks(A), known.lacks(B)) == (False, True)
+    assert not state(*whole(A), uploaded(B), discovered(B)).lacks(B)
+    assert not state(*whole(A), uploaded(A), file.FileFound(version=A, run=RUN)).lacks(A)
+    assert not state(*whole(A), uploaded(B), deleted(A)).lacks(B)
 
 
 def test_a_failed_content_ends_the_one_before_it() -> None:

@@ -273,6 +273,51 @@ async def test_a_file_that_is_gone_from_the_folder_survives_a_reingest(world: Wo
     assert (await world.ingest(reingest=True)).n_ingested == 1
 
 
+async def test_a_file_that_is_gone_and_comes_back_unchanged_is_missing_no_more(world: World) -> None:
+    world.put(harbour=SHORT)
+    await world.ingest()
+    (world.docs / "harbour.txt").unlink()
+    await world.ingest()
+    (known,) = await world.known_files(0)
+    assert known.is_missing
+    world.put(harbour=SHORT)
+    before = dear(world)
+    assert (await world.ingest()).n_ingested == 0
+    assert dear(world) == before
+    (known,) = await world.known_files(0)
+    assert ((await world.file("harbour.txt")).missing, known.is_missing) == (False, False)
+    await world.ingest()
+    assert len(await world.events(file.FileFound)) == 1  # news once
+    (world.docs / "harbour.txt").unlink()
+    await world.ingest()
+    assert (await world.file("harbour.txt")).missing
+
+
+async def test_an_upload_is_awaited_until_it_was_seen_also_one_of_known_content(world: World) -> None:
+    await world.upload("harbour.txt", SHORT)
+    await world.ingest()
+    assert [each.is_awaited for each in await world.known_files(0)] == [False]
+    await world.upload("harbour.txt", SHORT)
+    assert [each.is_awaited for each in await world.known_files(0)] == [True]
+    assert (await world.ingest()).n_ingested == 0
+    assert [each.is_awaited for each in await world.known_files(0)] == [False]
+    (world.docs / "harbour.txt").unlink()
+    await world.ingest()
+    assert [each.is_missing for each in await world.known_files(0)] == [True]
+
+
+async def test_an_upload_is_awaited_while_what_it_replaces_is_still_seen(world: World) -> None:
+    await world.upload("harbour.txt", SHORT)
+    await world.ingest()
+    await world.upload("harbour.txt", LONG)
+    world.put(harbour=SHORT)  # as if the new content had not come into the folder yet
+    await world.ingest()
+    assert [each.is_awaited for each in await world.known_files(0)] == [True]
+    world.put(harbour=LONG)
+    assert (await world.ingest()).n_ingested == 1
+    assert [each.is_awaited for each in await world.known_files(0)] == [False]
+
+
 async def test_a_file_that_goes_away_between_look_and_read_is_counted_and_loses_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
