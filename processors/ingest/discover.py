@@ -23,7 +23,7 @@ from loreline.schemas.ids import (
     derived_key,
 )
 
-BATCH = 200
+BATCH = 50
 
 
 def discover(ports: IngestPorts) -> Stage:

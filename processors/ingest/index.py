@@ -120,7 +120,7 @@ def embed(ports: IngestPorts) -> Stage:
         )
         return [settle(event, payload, "embed", at="situated", payload=embedded)]
 
-    return Stage("embed", ("lore.rag.file.*.situated",), run, parallelism=2)
+    return Stage("embed", ("lore.rag.file.*.situated",), run, parallelism=8)
 
 
 async def _embed(

@@ -66,7 +66,7 @@ def parse(ports: IngestPorts) -> Stage:
         )
         return [advance(event, payload, "parse", at="discovered", payload=parsed)]
 
-    return Stage("parse", ("lore.rag.file.*.discovered",), run, parallelism=2)
+    return Stage("parse", ("lore.rag.file.*.discovered",), run, parallelism=8)
 
 
 def chunk(ports: IngestPorts) -> Stage:
