@@ -6,8 +6,11 @@ import os
 import secrets
 import unicodedata
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+
+from loreline.schemas.ids import content_hash_of
 
 
 def place_in(root: Path, relative_path: str) -> Path | None:
@@ -58,6 +61,31 @@ def put_aside(target: Path, data: bytes, modified_at: datetime | None) -> Path:
         aside.unlink(missing_ok=True)
         raise
     return aside
+
+
+@dataclass(frozen=True)
+class Held:
+    """A file as it lies in the corpus folder.
+
+    Attributes:
+        changed_at: when it was last written, moved there or otherwise changed, by this machine's clock; no
+            program can set it, as it can the time of modification.
+    """
+
+    content_hash: str
+    changed_at: datetime
+
+
+def held_at(path: Path) -> Held | None:
+    """The file that lies there; None if there is none, or none that can be read."""
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            return Held(content_hash_of(file.read()), datetime.fromtimestamp(status.st_ctime, UTC))
+    except OSError:
+        return None
 
 
 def remove_from_corpus(root: Path, relative_path: str) -> bool:

@@ -46,7 +46,7 @@ class Document:
 
 @dataclass(frozen=True)
 class KnownFile:
-    """A file the corpus knows and has not deleted; `is_awaited` until it was seen in the corpus folder."""
+    """A file the corpus knows; `is_awaited` while an upload of it was not seen in the corpus folder."""
 
     file_id: str
     version: str
@@ -91,8 +91,16 @@ class DocumentsReads(Protocol):
         """The live document with this id, under whichever profile."""
         ...
 
+    async def former(self, doc_id: str) -> Document | None:
+        """The newest document that ever had this id, live or not."""
+        ...
+
     async def known_files(self) -> Sequence[KnownFile]:
         """Every file that is not deleted."""
+        ...
+
+    async def unwanted_files(self) -> Sequence[KnownFile]:
+        """Every file that was deleted together with what lies in the corpus folder."""
         ...
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from loreline.events.append import Command
+from loreline.events.envelope import Stored
 from loreline.events.folds.corpus import CORPUS
 from loreline.events.folds.file import FILE, FileState
 from loreline.http_edge.corpus_folder import remove_from_corpus
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.requests import answer, await_min_seq, body_of, command_key, edge_of, flag_of
+from loreline.http_edge.unfinished import remove_deleted
 from loreline.projectors.reads import DOCUMENTS, LEXICAL, PASSAGES, Document
 from loreline.schemas.errors import Conflict, InputError, NotFound
 from loreline.schemas.events.file import FileDeleted
@@ -75,37 +78,59 @@ async def _delete(
     missing: list[str] = []
     seq: int | None = None
     for doc_id in doc_ids:
-        document = await edge.documents.get(doc_id) if _DOC_ID.fullmatch(doc_id) else None
-        if document is None:
+        done = await _delete_one(edge, doc_id, derived_key(key, "delete", doc_id), remove_file=remove_file)
+        if done is None:
             missing.append(doc_id)
             continue
-        command = _command(document, derived_key(key, "delete", doc_id), remove_file=remove_file)
-        stored = await edge.appender.execute(command)
-        seq = stored[-1].seq if stored else seq
-        removed = remove_file and await asyncio.to_thread(
-            remove_from_corpus, edge.corpus_root, document.relative_path
-        )
-        deleted.append(
-            DocumentDeleteResponse(doc_id=doc_id, chunks_deleted=document.n_chunks, file_removed=removed)
-        )
+        deleted.append(done[0])
+        seq = done[1] or seq
     pending = [] if seq is None else await _pending(edge, seq)
     out = [each.model_copy(update={"pending_views": pending}) for each in deleted]
     return DocumentBulkDeleteResponse(deleted=out, not_found=missing), seq
+
+
+async def _delete_one(
+    edge: Edge, doc_id: str, key: UUID, *, remove_file: bool
+) -> tuple[DocumentDeleteResponse, int | None] | None:
+    """(What was done, where it stands in the log); None if there is no such document, and was not for `key`.
+
+    A delete that was accepted before answers again, and does what a stop kept it from doing.
+    """
+    known = _DOC_ID.fullmatch(doc_id) is not None
+    live = await edge.documents.get(doc_id) if known else None
+    document = live or (await edge.documents.former(doc_id) if known else None)
+    if document is None:
+        return None
+    payload = FileDeleted(version=document.version, remove_file=remove_file)
+
+    def decide(state: FileState) -> Sequence[Payload]:
+        return [] if live is None or state.is_deleted else [payload]
+
+    aggregate = file_aggregate(document.file_id)
+    stored = await edge.appender.execute(Command(aggregate, FILE, key, decide, actor="user"))
+    if live is None and not stored:
+        return None
+    if stored and stored[0].event.payload is not payload:
+        removed = await _removed_before(edge, document, stored[0])
+    else:
+        removed = remove_file and await asyncio.to_thread(
+            remove_from_corpus, edge.corpus_root, document.relative_path
+        )
+    done = DocumentDeleteResponse(doc_id=doc_id, chunks_deleted=document.n_chunks, file_removed=removed)
+    return done, stored[-1].seq if stored else None
+
+
+async def _removed_before(edge: Edge, document: Document, stored: Stored[Payload]) -> bool:
+    deleted = stored.event.payload
+    if not isinstance(deleted, FileDeleted) or not deleted.remove_file:
+        return False
+    return await remove_deleted(edge, document.file_id, document.relative_path, stored)
 
 
 async def _pending(edge: Edge, seq: int) -> list[str]:
     """The views that still hold what was deleted, after a moment's patience."""
     await edge.wait(seq, HOLDING_VIEWS)
     return [name for name in HOLDING_VIEWS if edge.host.runners[name].at.seq < seq]
-
-
-def _command(document: Document, key: object, *, remove_file: bool) -> Command[FileState]:
-    payload = FileDeleted(version=document.version, remove_file=remove_file)
-
-    def decide(state: FileState) -> Sequence[Payload]:
-        return [] if state.is_deleted else [payload]
-
-    return Command(file_aggregate(document.file_id), FILE, key, decide, actor="user")  # type: ignore[arg-type]
 
 
 def _out(edge: Edge, document: Document) -> DocumentOut:

@@ -24,7 +24,6 @@ from loreline.http_edge.corpus_folder import place_in, put_aside
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.requests import answer, command_key, edge_of
 from loreline.processors.ingest.scan import is_reserved
-from loreline.projectors.reads import DOCUMENTS
 from loreline.schemas.errors import InputError
 from loreline.schemas.events.file import FileIdentity, FileUploaded
 from loreline.schemas.ids import (
@@ -41,7 +40,6 @@ from loreline.schemas.ids import (
 from loreline.schemas.settings import UploadSettings
 from loreline.schemas.wire import UploadedFileOut, UploadResponse
 
-VIEW_PATIENCE_S = 30.0
 MAX_DEPTH = 16
 MAX_NAME_BYTES = 240
 FRAMING_BYTES = 10_000_000
@@ -240,20 +238,3 @@ def _outcome(part: Part, *, reason: str | None = None, replaced: bool = False) -
         replaced=replaced,
         reason=reason,
     )
-
-
-async def write_awaited(edge: Edge) -> int:
-    """Write uploads into the corpus folder that a stop kept from getting there; how many.
-
-    The view that says which they are is waited for: right after a start it may be behind the log.
-    """
-    await edge.wait((await edge.log.info()).last_seq, (DOCUMENTS,), timeout_s=VIEW_PATIENCE_S)
-    written = 0
-    for each in await edge.documents.known_files():
-        target = await asyncio.to_thread(place_in, edge.corpus_root, each.relative_path)
-        if each.is_awaited and target is not None and not await asyncio.to_thread(target.exists):
-            data = await edge.blobs.get(owner_of(file_aggregate(each.file_id)), each.source)
-            aside = await asyncio.to_thread(put_aside, target, data, each.modified_at)
-            await asyncio.to_thread(aside.replace, target)
-            written += 1
-    return written

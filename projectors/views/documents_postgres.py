@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS {schema}.files (
     relative_path text NOT NULL,
     source        text NOT NULL,
     is_deleted    boolean NOT NULL,
+    is_unwanted   boolean NOT NULL,  -- deleted together with what lies in the corpus folder
     is_missing    boolean NOT NULL,
     is_awaited    boolean NOT NULL,  -- uploaded, and not seen in the corpus folder yet
     modified_at   timestamptz,
@@ -62,7 +63,7 @@ CREATE TABLE IF NOT EXISTS {schema}.outcomes (
     ended_at      timestamptz NOT NULL,
     PRIMARY KEY (file_id, profile, from_seq)
 );
-CREATE INDEX IF NOT EXISTS outcomes_doc ON {schema}.outcomes (doc_id) WHERE to_seq IS NULL;
+CREATE INDEX IF NOT EXISTS outcomes_doc ON {schema}.outcomes (doc_id);
 """
 
 
@@ -104,8 +105,11 @@ async def write(connection: Connection, schema: str, events: Sequence[Stored[Pay
             case file.FileDeleted():
                 await _end(connection, schema, file_id, None, stored.seq)
                 await connection.execute(
-                    query("UPDATE {schema}.files SET is_deleted=true, seq=%s WHERE file_id=%s", schema),
-                    (stored.seq, file_id),
+                    query(
+                        "UPDATE {schema}.files SET is_deleted=true, is_unwanted=%s, seq=%s WHERE file_id=%s",
+                        schema,
+                    ),
+                    (payload.remove_file, stored.seq, file_id),
                 )
 
 
@@ -118,10 +122,10 @@ async def _upsert_file(
 ) -> None:
     await connection.execute(
         query(
-            "INSERT INTO {schema}.files VALUES (%s, %s, %s, %s, false, false, %s, %s, %s)"
+            "INSERT INTO {schema}.files VALUES (%s, %s, %s, %s, false, false, false, %s, %s, %s)"
             " ON CONFLICT (file_id) DO UPDATE SET version=excluded.version,"
             " relative_path=excluded.relative_path,"
-            " source=excluded.source, is_deleted=false, is_missing=false,"
+            " source=excluded.source, is_deleted=false, is_unwanted=false, is_missing=false,"
             " is_awaited=excluded.is_awaited, modified_at=excluded.modified_at, seq=excluded.seq",
             schema,
         ),
@@ -196,7 +200,8 @@ async def _insert(
 
 async def rows(connection: Connection, schema: str) -> AsyncIterator[Row]:
     """Every row, in key order, without the times."""
-    files = ("version", "relative_path", "source", "is_deleted", "is_missing", "is_awaited", "seq")
+    states = ("is_deleted", "is_unwanted", "is_missing", "is_awaited")
+    files = ("version", "relative_path", "source", *states, "seq")
     async for row in stream_rows(connection, schema, table="files", key=("file_id",), columns=files):
         yield row
     key = ("file_id", "profile", "from_seq")
@@ -224,14 +229,27 @@ class DocumentsReader:
         found = await self._documents("doc_id=%s AND to_seq IS NULL ORDER BY from_seq DESC LIMIT 1", [doc_id])
         return found[0] if found else None
 
+    async def former(self, doc_id: str) -> Document | None:
+        """The newest document that ever had this id, live or not."""
+        found = await self._documents("doc_id=%s ORDER BY from_seq DESC LIMIT 1", [doc_id])
+        return found[0] if found else None
+
     async def known_files(self) -> Sequence[KnownFile]:
         """Every file that is not deleted."""
+        return await self._files("NOT is_deleted")
+
+    async def unwanted_files(self) -> Sequence[KnownFile]:
+        """Every file that was deleted together with what lies in the corpus folder."""
+        return await self._files("is_unwanted")
+
+    async def _files(self, where: str) -> Sequence[KnownFile]:
         schema = await self._database.live_schema(NAME)
         if schema is None:
             return []
         found = await self._database.fetch(
-            "SELECT file_id, version, relative_path, source, is_missing, is_awaited, modified_at"
-            " FROM {schema}.files WHERE NOT is_deleted",
+            "SELECT file_id, version, relative_path, source,"  # noqa: S608 - constants
+            " is_missing, is_awaited, modified_at"
+            " FROM {schema}.files WHERE " + where,
             schema=schema,
         )
         return [KnownFile(**row) for row in found]

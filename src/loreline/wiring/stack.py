@@ -21,8 +21,8 @@ from loreline.events.tasks import end
 from loreline.events.topology import ADMIN, APP
 from loreline.http_edge.app import create_app
 from loreline.http_edge.ports import Edge
-from loreline.http_edge.routes.uploads import write_awaited
 from loreline.http_edge.server import EdgeServer
+from loreline.http_edge.unfinished import finish_corpus
 from loreline.processors.app import ProcessorApp
 from loreline.processors.ingest.runs import RunsReactor
 from loreline.processors.sealer import Sealer
@@ -92,6 +92,8 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         host = ViewHost(core.log, core.codec, views.stores, on_damage=core.damage.note)
         await host.start()
         stack.push_async_callback(host.stop)
+        edge = build_edge(core, models, views, host, docs=docs)
+        await finish_corpus(edge)
         processors = build_app(
             core, models, views, host, config, url=servers[0].url(APP), corpus_root=docs, hooks=hooks
         )
@@ -99,8 +101,6 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         stack.push_async_callback(processors.stop)
         failed = asyncio.Event()
         await _start_tasks(stack, core, processors, auditing, failed)
-        edge = build_edge(core, models, views, host, docs=docs)
-        await write_awaited(edge)
         url = await _serve(stack, edge, config)
         ports = {"nats": servers[0].port, "postgres": servers[1].port}
         directory.write_runtime(_runtime(url, ports, servers[1]))
