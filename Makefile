@@ -27,7 +27,7 @@ gen: .venv/.dev ## write the generated pages and schemas again
 	$(BIN)/python -m loreline.generate
 
 bench: .venv/.dev ## measure; ratios of one run
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --keep
 
 campaign: .venv/.dev ## the long kill campaign
 	$(BIN)/python -m tests.campaign

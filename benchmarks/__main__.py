@@ -19,9 +19,9 @@ RESULTS = Path(__file__).with_name("results.md")
 Benchmark = Callable[[Path], Awaitable[list[Measured]]]
 
 BENCHMARKS: dict[str, Benchmark] = {
-    "overhead-hash": lambda root: overhead(root, "hash", n_files=200),
+    "overhead-hash": lambda root: overhead(root, "hash", n_files=400),
     "overhead-bundled": lambda root: overhead(root, "bundled", n_files=60),
-    "rebuild-hash": lambda root: rebuild(root, "hash", n_files=1500, n_words=1000),
+    "rebuild-hash": lambda root: rebuild(root, "hash", n_files=800, n_words=1000),
     "rebuild-bundled": lambda root: rebuild(root, "bundled", n_files=60, n_words=800),
     "retrieval-hash": lambda root: hybrid(root, "hash", n_files=300, n_words=1000),
     "retrieval-bundled": lambda root: hybrid(root, "bundled", n_files=40, n_words=800),

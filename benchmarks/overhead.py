@@ -45,11 +45,14 @@ async def plain_s(docs: Path, backend: EmbedderBackend) -> float:
 
 async def overhead(root: Path, backend: EmbedderBackend, *, n_files: int) -> list[Measured]:
     """The log's price a file, in milliseconds and as a ratio."""
-    docs = root / "docs"
-    write_corpus(docs, n_files=n_files, n_words=150, seed=11)
-    plain = await plain_s(docs, backend)
+    docs, plain_docs = root / "docs", root / "plain"
+    write_corpus(plain_docs, n_files=n_files, n_words=150, seed=11)
+    plain = await plain_s(plain_docs, backend)
+    write_corpus(docs, n_files=5, n_words=150, seed=12)
     sync_ms = fdatasync_ms(root)
     async with stack_on(root, backend) as (_, client):
+        await ingest(client)  # five files: whatever starts with the first has started
+        write_corpus(docs, n_files=n_files, n_words=150, seed=11)
         await asyncio.sleep(SETTLE_S)
         with counting() as writes:
             started = time.perf_counter()

@@ -42,8 +42,8 @@ async def _bare(stack: Stack) -> tuple[float, int]:
     """(Seconds to read the raw log, copy the passages' rows, and index them; how many rows)."""
     (table,) = await stack.views.database.fetch(
         "SELECT table_schema AS s, table_name AS t FROM information_schema.tables"
-        " WHERE table_name LIKE 'chunks_%%' AND table_schema LIKE %s",
-        (schema_of("passages", 1)[:-1] + "%",),
+        " WHERE table_name LIKE 'chunks_%%' AND table_schema = %s",
+        (schema_of("passages", 1),),
     )
     source = sql.Identifier(table["s"], table["t"])
     async with stack.views.database.connection() as connection:
