@@ -107,6 +107,29 @@ class ViewHost:
                 return False
             await resumed.wait()
 
+    async def reread(self) -> None:
+        """Have every view read anew where its store stands; whoever waits for a view waits for that too.
+
+        For a store whose server ended: it may come back without its newest commits, and what a runner
+        remembers is then more than the view contains.
+        """
+        await asyncio.gather(*(self._reread(name) for name in list(self._tasks)))
+
+    async def _reread(self, name: str) -> None:
+        async with self._busy[name]:
+            runner = self._runners[name]
+            if name not in self._tasks or runner.state == "halted":
+                return
+            task = self._tasks.pop(name)
+            resumed = self._resumed[name] = asyncio.Event()
+            fresh = self._runners[name] = self._runner(runner.view)  # at once: it contains nothing yet
+            try:
+                await end(task)
+                await runner.stop()
+            finally:
+                self._run(name, fresh)
+                resumed.set()
+
     async def rebuild(self, name: str, *, switch: bool = True) -> Comparison:
         """Build a view from the beginning beside the live one, compare, and let it answer."""
         store = self._store(name)
@@ -183,8 +206,13 @@ class ViewHost:
             resumed.set()
 
     def _feed(self, name: str, view: View) -> None:
-        runner = ViewRunner(view, self._log, self._codec, on_damage=self._on_damage)
-        self._runners[name] = runner
+        self._runners[name] = self._runner(view)
+        self._run(name, self._runners[name])
+
+    def _runner(self, view: View) -> ViewRunner:
+        return ViewRunner(view, self._log, self._codec, on_damage=self._on_damage)
+
+    def _run(self, name: str, runner: ViewRunner) -> None:
         self._tasks[name] = asyncio.create_task(runner.run(), name=f"view-{name}")
 
     async def _pause(self, name: str) -> None:

@@ -94,6 +94,19 @@ async def _is_listed(world: World, conversation: str) -> bool:
     return conversation in [each["conversation_id"] for each in await world.client.get("/api/conversations")]
 
 
+async def test_where_views_stand_is_read_anew_after_postgres_was_killed(world: World) -> None:
+    host, (_, postgres) = world.stack.host, world.stack.servers
+    before = dict(host.runners)
+    assert postgres.pid is not None
+    os.kill(postgres.pid, signal.SIGKILL)
+    async with asyncio.timeout(LONGEST_S):
+        while any(host.runners[name] is runner for name, runner in before.items()):
+            await asyncio.sleep(0.01)
+    last_seq = (await world.stack.core.log.info()).last_seq
+    assert await host.wait(last_seq, views=tuple(before), timeout_s=30)
+    await world.until(world.is_healthy)
+
+
 async def test_without_nats_writes_are_refused_in_time_and_taken_after_it_is_back(world: World) -> None:
     nats, _ = world.stack.servers
     await nats.stop()

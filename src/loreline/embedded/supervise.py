@@ -75,6 +75,7 @@ class Supervisor:
         backoff: Backoff | None = None,
         clock_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_exit: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Describe the set; nothing is started.
 
@@ -83,11 +84,13 @@ class Supervisor:
             backoff: the delays.
             clock_s: a monotonic clock in seconds.
             sleep: waits for so many seconds.
+            on_exit: told the name of a server that ended by itself, before it is started again.
         """
         self._servers = list(servers)
         self._backoff = backoff or Backoff()
         self._clock_s = clock_s
         self._sleep = sleep
+        self._on_exit = on_exit
         self._watchers: list[asyncio.Task[None]] = []
         self._restarts = dict.fromkeys((server.name for server in servers), 0)
 
@@ -148,6 +151,7 @@ class Supervisor:
         while True:
             since_s = self._clock_s()
             code = await server.wait_exit()
+            self._on_exit(server.name)
             failures = self._backoff.failures_after(failures, uptime_s=self._clock_s() - since_s)
             _log.warning("%s ended by itself (code %d); starting it again", server.name, code)
             failures = await self._bring_back(server, failures)

@@ -82,7 +82,8 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         directory.write_runtime(Runtime(os.getpid()))
         docs, graph_docs = corpus_folder(config.docs), corpus_folder(config.graph_docs)
         _log.info("corpora: %s, %s", docs, graph_docs)
-        servers = await _start_servers(stack, directory)
+        lost = asyncio.Event()
+        servers = await _start_servers(stack, directory, lost)
         await bootstrap_streams(servers[0].url(ADMIN), max_bytes=config.log_max_bytes)
         core = await open_core(stack, servers[0].url(APP), directory, config.knobs, hooks)
         auditing = await audit_log(core)
@@ -101,6 +102,7 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         stack.push_async_callback(processors.stop)
         failed = asyncio.Event()
         await _start_tasks(stack, core, processors, auditing, failed)
+        await _start_watching(stack, host, lost)
         url = await _serve(stack, edge, config)
         ports = {"nats": servers[0].port, "postgres": servers[1].port}
         directory.write_runtime(_runtime(url, ports, servers[1]))
@@ -131,13 +133,18 @@ def _runtime(url: str, ports: Mapping[str, int], postgres: EmbeddedPostgres) -> 
 
 
 async def _start_servers(
-    stack: AsyncExitStack, directory: DataDirectory
+    stack: AsyncExitStack, directory: DataDirectory, lost: asyncio.Event
 ) -> tuple[EmbeddedNats, EmbeddedPostgres]:
     secrets = directory.secrets()
     users, guests = nats_users(secrets)
     nats = EmbeddedNats(directory.nats, users=users, guests=guests, logs=directory.logs)
     postgres = EmbeddedPostgres(directory.postgres, password=secrets.postgres, logs=directory.logs)
-    supervisor = Supervisor([nats, postgres])
+
+    def note(name: str) -> None:
+        if name == postgres.name:
+            lost.set()
+
+    supervisor = Supervisor([nats, postgres], on_exit=note)
     await supervisor.start()
     stack.push_async_callback(supervisor.stop)
     return nats, postgres
@@ -165,6 +172,19 @@ async def _start_tasks(
         await end(*tasks)
 
     stack.push_async_callback(cancel)
+
+
+async def _start_watching(stack: AsyncExitStack, host: ViewHost, lost: asyncio.Event) -> None:
+    """Have the views read anew where they stand, each time PostgreSQL was lost."""
+
+    async def watch() -> None:
+        while True:
+            await lost.wait()
+            lost.clear()
+            await host.reread()
+
+    watching = asyncio.create_task(watch())
+    stack.push_async_callback(end, watching)
 
 
 async def _halt(core: Core, processors: ProcessorApp) -> None:
