@@ -13,7 +13,7 @@ from benchmarks.corpus import write_corpus
 from benchmarks.measured import Measured
 from benchmarks.stage import ingest, stack_on
 from loreline.processors.models.settings import EmbedderBackend
-from loreline.projectors.postgres import schema_of
+from loreline.projectors.database import schema_of
 from loreline.wiring.stack import Stack
 
 

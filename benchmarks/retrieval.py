@@ -16,7 +16,7 @@ from loreline.events.folds.corpus import CORPUS
 from loreline.processors.models.settings import EmbedderBackend
 from loreline.processors.retrieval import RETRIEVERS
 from loreline.processors.retrieval.search import MIN_DEPTH, Sources, retrieve
-from loreline.projectors.postgres import Connection
+from loreline.projectors.database import Connection
 from loreline.projectors.views.passages_postgres import table_of
 from loreline.schemas.ids import RAG_CORPUS
 from loreline.schemas.ports import Vectors

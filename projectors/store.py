@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from loreline.projectors.postgres import PostgresView, ViewDatabase, ViewTables
+from loreline.projectors.database import ViewDatabase
+from loreline.projectors.postgres import PostgresView, ViewTables
 from loreline.projectors.view import View
 
 Inside = Callable[[], Awaitable[None]]

@@ -10,7 +10,8 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from loreline.events.envelope import Stored
-from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.database import Connection, ViewDatabase, query
+from loreline.projectors.postgres import ViewTables, stream_rows
 from loreline.projectors.reads import CONVERSATIONS as NAME
 from loreline.projectors.reads import ConversationSummary, Message
 from loreline.projectors.view import Row

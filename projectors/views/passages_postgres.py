@@ -13,8 +13,9 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from loreline.events.envelope import Stored
+from loreline.projectors.database import Connection, ViewDatabase, query
 from loreline.projectors.materialize import ChunkRow, ChunkSet, ChunksOf, contextualize
-from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.postgres import ViewTables, stream_rows
 from loreline.projectors.reads import PASSAGES as NAME
 from loreline.projectors.versions import Added, Retired, version_changes
 from loreline.projectors.view import Row

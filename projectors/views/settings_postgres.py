@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from loreline.events.envelope import Stored
-from loreline.projectors.postgres import Connection, ViewDatabase, ViewTables, query, stream_rows
+from loreline.projectors.database import Connection, ViewDatabase, query
+from loreline.projectors.postgres import ViewTables, stream_rows
 from loreline.projectors.reads import SETTINGS as NAME
 from loreline.projectors.view import Row
 from loreline.schemas.events.app import SettingsChanged

@@ -24,9 +24,10 @@ from loreline.embedded.postgres import EmbeddedPostgres
 from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.conversation import CONVERSATION
+from loreline.projectors.database import ViewDatabase
 from loreline.projectors.host import ViewHost
 from loreline.projectors.materialize import materializer
-from loreline.projectors.postgres import ViewDatabase, ViewTables
+from loreline.projectors.postgres import ViewTables
 from loreline.projectors.rowhash import row_hash
 from loreline.projectors.runner import ViewRunner
 from loreline.projectors.store import Inside, PostgresStore, ViewStore

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loreline.embedded.directory import DataDirectory
+from loreline.projectors.database import ViewDatabase
 from loreline.projectors.materialize import materializer
-from loreline.projectors.postgres import ViewDatabase
 from loreline.projectors.store import PostgresStore, ViewStore
 from loreline.projectors.views.conversations_postgres import ConversationsReader, conversations
 from loreline.projectors.views.documents_postgres import DOCUMENTS_VIEW, DocumentsReader
