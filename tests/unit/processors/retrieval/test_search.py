@@ -117,7 +117,7 @@ async def test_a_single_arm_reports_its_own_scores(
 
 async def test_hybrid_tells_the_whole_story_of_each_place() -> None:
     found, views = await ask("hybrid", top_k=4)
-    assert views.depths == {"semantic": 100, "bm25": 100}
+    assert views.depths == {"semantic": 50, "bm25": 50}
     assert (found.passages_seq, found.lexical_seq, found.n_dropped) == (11, 12, 0)
     traces = {passage.chunk_id: passage.trace for passage in found.passages}
     assert found.passages[0].chunk_id == "c2"
