@@ -20,8 +20,8 @@ from loreline.schemas.errors import (
     LorelineError,
     NotReady,
     StaleAggregate,
-    keepable,
 )
+from loreline.schemas.text import keepable
 
 _log = logging.getLogger(__name__)
 

@@ -20,10 +20,11 @@ from loreline.events.folds.app import DEADLETTER, DeadletterState
 from loreline.events.log import EventLog
 from loreline.events.tasks import end
 from loreline.processors.stage import Stage
-from loreline.schemas.errors import DependencyDown, LogError, LogFull, keepable
+from loreline.schemas.errors import DependencyDown, LogError, LogFull
 from loreline.schemas.events.app import EventParked, EventReleased, ParkedError
 from loreline.schemas.events.payload import Payload, Shredded
 from loreline.schemas.ids import Aggregate, deadletter_aggregate, derived_key, owner_of
+from loreline.schemas.text import keepable
 
 _log = logging.getLogger(__name__)
 

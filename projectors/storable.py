@@ -9,19 +9,12 @@ import psycopg
 from psycopg.types.json import set_json_dumps
 from psycopg.types.string import StrBinaryDumper, StrDumper, StrDumperUnknown
 
-_REPLACEMENT = "\ufffd"
+from loreline.schemas.text import keepable
 
 
 def storable(text: str) -> str:
     """`text` with U+FFFD for each NUL and each lone surrogate."""
-    text = text.replace("\0", _REPLACEMENT)
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return keepable(text, nul="\ufffd")
 
 
 def storable_json(value: Any) -> str:

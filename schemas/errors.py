@@ -176,8 +176,3 @@ class ServerFailed(LorelineError):
 
 class ServerEnded(ServerFailed):
     """An embedded server's process ended while it was starting; starting it again may help."""
-
-
-def keepable(text: str) -> str:
-    """A message as an event, a view and a client can take it: no zero character, no half of a pair."""
-    return text.encode("utf-8", "replace").decode().replace("\0", " ")

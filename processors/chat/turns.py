@@ -29,13 +29,13 @@ from loreline.schemas.errors import (
     InputError,
     LorelineError,
     NotReady,
-    keepable,
 )
 from loreline.schemas.events import conversation as events
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import RAG_CORPUS, command_event_id, derived_key, owner_of
 from loreline.schemas.ports import Clock, Embedder, LanguageModel
 from loreline.schemas.settings import Settings
+from loreline.schemas.text import keepable
 
 STAGE = "chat"
 PARALLELISM = 4

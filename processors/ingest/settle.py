@@ -10,10 +10,11 @@ from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.file import FILE, FileState, Reached
 from loreline.processors.ingest.ports import IngestPorts
-from loreline.schemas.errors import DocumentError, keepable
+from loreline.schemas.errors import DocumentError
 from loreline.schemas.events import file
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import derived_key
+from loreline.schemas.text import keepable
 
 
 class StageEvent(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from loreline.schemas.ports import Vectors
+from loreline.schemas.text import keepable
 
 
 def clean_text(text: str, *, max_chars: int) -> str:
@@ -13,14 +14,7 @@ def clean_text(text: str, *, max_chars: int) -> str:
     NUL becomes a space (C engines end the text there), a lone surrogate becomes U+FFFD, a surrogate
     pair becomes the character it stands for. What lies beyond `max_chars` is not seen by the model.
     """
-    text = text[:max_chars].replace("\0", " ")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return keepable(text[:max_chars])
 
 
 def to_unit(vectors: Vectors) -> Vectors:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 
 from loreline.projectors.lexical.analyzer import Analyzer
+from loreline.schemas.text import encodable
 
 Chain = Callable[[Analyzer, str], list[str]]
 
@@ -39,11 +40,6 @@ TermCounts = tuple[Counter[str], ...]
 """Occurrences of each term, one Counter a field in the order of FIELDS."""
 
 
-def printable(text: str) -> str:
-    """`text` with lone surrogates replaced by U+FFFD, so that it can be encoded."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def count_terms(analyzer: Analyzer, content: str, contextualized_content: str) -> TermCounts:
     """Term counts of a chunk's two texts, one Counter a field.
 
@@ -66,7 +62,7 @@ def count_terms(analyzer: Analyzer, content: str, contextualized_content: str) -
 
 def query_terms(analyzer: Analyzer, query: str) -> dict[str, dict[str, int]]:
     """Term counts of a question for each subfield, in question order; subfields without terms left out."""
-    text = printable(query[:MAX_QUERY_CHARS])
+    text = encodable(query[:MAX_QUERY_CHARS])
     counted = {name: Counter(chain(analyzer, text)) for name, chain in CHAINS.items()}
     return {name: dict(islice(counts.items(), MAX_QUERY_TERMS)) for name, counts in counted.items() if counts}
 

@@ -16,7 +16,7 @@ from loreline.projectors.lexical.changes import (
     LexicalStoreUnusable,
     RetireDocument,
 )
-from loreline.projectors.lexical.fields import TermCounts, count_terms, printable
+from loreline.projectors.lexical.fields import TermCounts, count_terms
 from loreline.projectors.lexical.schema import (
     DDL,
     FORMAT,
@@ -28,6 +28,7 @@ from loreline.projectors.lexical.schema import (
     term_ids,
     transaction,
 )
+from loreline.schemas.text import encodable
 
 _REDERIVE_ROWS = 500
 
@@ -121,8 +122,8 @@ class LexicalStore:
             LexicalChunk(
                 chunk.chunk_id,
                 chunk.original_index,
-                printable(chunk.content),
-                printable(chunk.contextualized_content),
+                encodable(chunk.content),
+                encodable(chunk.contextualized_content),
             )
             for chunk in change.chunks
         )
