@@ -48,7 +48,7 @@ async def test_many_versions_are_discovered_by_few_appends(world: World) -> None
     ended = await world.ingest()
     assert (ended.n_ingested, ended.n_failed) == (300, 0)
     discovering = [batch for batch in world.log.appends if any("discovered" in each for each in batch)]
-    assert len(discovering) == 2
+    assert len(discovering) == 6
 
 
 async def test_a_second_ingest_of_unchanged_files_does_nothing_at_all(world: World) -> None:
