@@ -13,6 +13,8 @@ from loreline.schemas.events.payload import Payload
 from loreline.schemas.wire import IngestRunOut, IngestSummaryOut
 
 _EMPTY: Mapping[str, Any] = {"stage": None, "file": None, "outcome": None, "current": None, "total": None}
+_NAMED = 50
+
 _STAGE_AFTER: Mapping[type[Payload], str] = {
     file.FileDiscovered: "parse",
     file.FileParsed: "chunk",
@@ -135,7 +137,18 @@ class RunFrames:
             f"{planned.n_discovered} files found: {planned.n_planned} to process, "
             f"{planned.n_skipped} unchanged, {planned.n_unsupported} not supported"
         )
-        return [Frame("progress", self._counted({"stage": "discover"})), _said("INFO", words)]
+        frames = [Frame("progress", self._counted({"stage": "discover"})), _said("INFO", words)]
+        if planned.n_missing:
+            gone = f"{planned.n_missing} files are no longer in the folder; they still answer until deleted"
+            frames.append(_said("WARNING", gone))
+        return frames
+
+    def passed_over(self, unsupported: Sequence[tuple[str, str]]) -> list[Frame]:
+        """What is in the folder and not taken in, by name, the first of it if it is much."""
+        frames = [_said("WARNING", f"{path}: not taken in: {why}") for path, why in unsupported[:_NAMED]]
+        if len(unsupported) > _NAMED:
+            frames.append(_said("WARNING", f"and {len(unsupported) - _NAMED} more are not taken in"))
+        return frames
 
     def _file_done(self, payload: file.FileEmbedded | file.FileNoText | file.FileFailed) -> list[Frame]:
         path = payload.private.relative_path

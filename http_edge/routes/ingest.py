@@ -19,11 +19,12 @@ from loreline.http_edge.ports import Edge
 from loreline.http_edge.preflight import require
 from loreline.http_edge.requests import answer, body_of, command_key, edge_of
 from loreline.http_edge.sse import EventStream, frame
+from loreline.processors.ingest.discover import decode_unsupported
 from loreline.projectors.reads import DOCUMENTS, LEXICAL, PASSAGES
 from loreline.schemas.errors import Conflict
-from loreline.schemas.events.corpus import OperationRequested
+from loreline.schemas.events.corpus import OperationPlanned, OperationRequested
 from loreline.schemas.events.payload import Payload
-from loreline.schemas.ids import RAG_CORPUS
+from loreline.schemas.ids import APP_OWNER, RAG_CORPUS
 from loreline.schemas.wire import IngestRunOut, IngestStartRequest
 
 FILTERS = ("lore.rag.corpus.main.*", "lore.rag.file.*.*", "lore.app.deadletter.*.parked")
@@ -119,6 +120,11 @@ async def _take(
         if each.waits and not waited:
             waited = await edge.wait(stored.seq, SEARCHABLE, timeout_s=VIEW_PATIENCE_S)
         queue.put_nowait(each)
+    payload = stored.event.payload
+    if isinstance(payload, OperationPlanned) and payload.n_unsupported:
+        plan = await edge.blobs.get(APP_OWNER, payload.plan)
+        for each in run.passed_over(decode_unsupported(plan)):
+            queue.put_nowait(each)
 
 
 async def _follow_live(

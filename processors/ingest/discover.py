@@ -93,7 +93,9 @@ async def _plan(
     tally: Tally,
     looked: Scan,
 ) -> Command[CorpusState]:
-    address = await ports.blobs.put(APP_OWNER, encode_plan(tally.planned))
+    address = await ports.blobs.put(
+        APP_OWNER, encode_plan(tally.planned, [*looked.unsupported, *tally.unread])
+    )
     planned = corpus.OperationPlanned(
         run=run,
         profile=profile,
@@ -101,7 +103,7 @@ async def _plan(
         n_planned=len(tally.planned),
         n_discovered=len(looked.files),
         n_skipped=tally.skipped,
-        n_unsupported=len(looked.unsupported) + tally.unreadable,
+        n_unsupported=len(looked.unsupported) + len(tally.unread),
         n_missing=tally.missing,
     )
 
@@ -126,11 +128,17 @@ def _command(
     )
 
 
-def encode_plan(planned: Iterable[tuple[str, str]]) -> bytes:
-    """A plan as its blob holds it: (file id, version) pairs."""
-    return json.dumps([list(pair) for pair in planned]).encode()
+def encode_plan(planned: Iterable[tuple[str, str]], unsupported: Iterable[tuple[str, str]] = ()) -> bytes:
+    """A plan as its blob holds it: (file id, version) pairs, and (path, reason) of what is not taken in."""
+    held = {"planned": [list(pair) for pair in planned], "unsupported": [list(pair) for pair in unsupported]}
+    return json.dumps(held).encode()
 
 
 def decode_plan(data: bytes) -> list[tuple[str, str]]:
-    """The plan of a blob."""
-    return [(file_id, version) for file_id, version in json.loads(data)]
+    """The (file id, version) pairs of a plan's blob."""
+    return [(file_id, version) for file_id, version in json.loads(data)["planned"]]
+
+
+def decode_unsupported(data: bytes) -> list[tuple[str, str]]:
+    """The (path, reason) pairs of a plan's blob: files that are there and are not taken in."""
+    return [(path, reason) for path, reason in json.loads(data)["unsupported"]]

@@ -44,7 +44,7 @@ class Tally:
     planned: list[tuple[str, str]] = field(default_factory=list)
     present: set[str] = field(default_factory=set)
     skipped: int = 0
-    unreadable: int = 0
+    unread: list[tuple[str, str]] = field(default_factory=list)
     missing: int = 0
 
 
@@ -103,7 +103,7 @@ async def take(
     for found, file_id in zip(files, ids, strict=True):
         read = await asyncio.to_thread(_read, ports, found, file_id)
         if read is None:
-            tally.unreadable += 1
+            tally.unread.append((found.relative_path, "it cannot be read, or is gone"))
             continue
         candidate, data = read
         tally.present.add(found.relative_path)

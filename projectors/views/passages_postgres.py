@@ -37,6 +37,11 @@ TYPES = frozenset(
     }
 )
 
+EXACT_CHUNKS = 20_000
+"""A corpus of up to this many live chunks is searched by comparing all: about a millisecond for 2,000."""
+
+RECOUNT_EVENTS = 200
+
 CREATE = """
 -- The profiles that exist, and which of them answered from when on.
 CREATE TABLE IF NOT EXISTS {schema}.profiles (
@@ -273,16 +278,28 @@ class PassagesReader:
     def __init__(self, database: ViewDatabase, *, corpus_root: Path) -> None:
         self._database = database
         self._root = corpus_root
+        self._seq = 0
+        self._counted: dict[str, tuple[int, int]] = {}
 
     async def nearest(
         self, profile: str, vector: Vectors, *, top_k: int, as_of_seq: int | None = None
     ) -> tuple[list[Hit], int]:
         """(The `top_k` chunks closest by cosine, best first, scores 1 - distance; the view's sequence).
 
-        As of a sequence, the rows visible then are scanned exactly; now, the HNSW index answers.
+        All rows are compared as of a sequence, in a corpus of up to EXACT_CHUNKS, and where the HNSW
+        index found too few: hundreds of nearly equal chunks can cut its graph in pieces.
         Raises NotReady if the view has not reached that sequence or does not know the profile yet.
         """
-        distance = _distance(len(vector), exact=as_of_seq is not None)
+        exact = as_of_seq is not None or await self._is_small(profile)
+        hits, self._seq = await self._nearest(profile, vector, top_k, as_of_seq, exact=exact)
+        if not exact and len(hits) < top_k:
+            hits, self._seq = await self._nearest(profile, vector, top_k, as_of_seq, exact=True)
+        return hits, self._seq
+
+    async def _nearest(
+        self, profile: str, vector: Vectors, top_k: int, as_of_seq: int | None, *, exact: bool
+    ) -> tuple[list[Hit], int]:
+        distance = _distance(len(vector), exact=exact)
 
         def statement(schema: str) -> sql.Composed:
             return sql.SQL(
@@ -302,6 +319,14 @@ class PassagesReader:
             Hit(chunk_id=r["chunk_id"], original_index=r["original_index"], score=r["score"]) for r in found
         )
         return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)), seq
+
+    async def _is_small(self, profile: str) -> bool:
+        """Whether comparing every live chunk is quick; counted anew after some events."""
+        counted_at, count = self._counted.get(profile, (-RECOUNT_EVENTS, 0))
+        if self._seq - counted_at >= RECOUNT_EVENTS:
+            count = await self._count(profile, limit=EXACT_CHUNKS + 1)
+            self._counted[profile] = (self._seq, count)
+        return count <= EXACT_CHUNKS
 
     async def records(
         self, profile: str, original_indexes: Sequence[int], *, as_of_seq: int | None = None
@@ -328,10 +353,15 @@ class PassagesReader:
 
     async def count(self, profile: str) -> int:
         """Live chunks under a profile."""
+        return await self._count(profile)
+
+    async def _count(self, profile: str, *, limit: int | None = None) -> int:
+        """Live chunks under a profile, `limit` at most."""
 
         def statement(schema: str) -> sql.Composed:
-            table = sql.Identifier(schema, table_of(profile))
-            return sql.SQL("SELECT count(*) AS n FROM {} WHERE to_seq IS NULL").format(table)
+            return sql.SQL(
+                "SELECT count(*) AS n FROM (SELECT 1 FROM {} WHERE to_seq IS NULL LIMIT {}) t"
+            ).format(sql.Identifier(schema, table_of(profile)), sql.Literal(limit))
 
         found, _ = await self._database.read_live(NAME, statement, {})
         return int(found[0]["n"]) if found else 0
@@ -368,7 +398,9 @@ def _visible(as_of_seq: int | None) -> sql.Composable:
 
 
 def _distance(dim: int, *, exact: bool) -> sql.Composable:
-    if exact or dim <= 2000 or dim > 4000:
+    if exact:
+        return sql.SQL("(embedding <=> %(vector)s) + 0")  # no index is over a sum
+    if dim <= 2000 or dim > 4000:
         return sql.SQL("embedding <=> %(vector)s")
     half = sql.SQL("halfvec({})").format(sql.Literal(dim))
     return sql.SQL("embedding::{half} <=> %(vector)s::{half}").format(half=half)

@@ -35,7 +35,7 @@ they are read, and their schema stays in `schemas/json`.
 _SETTINGS_HEAD = """
 # Settings
 
-A value comes from the change made last through the settings page or `PATCH /api/settings`, else from the
+A value comes from the last `settings.changed` event (no route appends one in this release), else from the
 environment variable of that name, else from the default here. Settings marked *re-ingest* shape chunks:
 after a change the documents taken in before it are stale until they are ingested again.
 """

@@ -10,7 +10,9 @@ import pytest
 import pytest_asyncio
 
 from loreline.cli.attach import Attached
+from loreline.events.folds.corpus import CORPUS
 from loreline.processors.models import EmbedderSettings
+from loreline.schemas.ids import RAG_CORPUS
 from loreline.schemas.records import RetrievedChunk
 from tests.stack import ingest, stack_at
 
@@ -142,3 +144,19 @@ async def test_vectors_of_another_model_are_refused_and_words_still_answer(tmp_p
         for method in METHODS:
             found = passages(await ask(client, "lighthouse of Varn", method))
             assert found[0].metadata.embedding_model == "hash-64"
+
+
+async def test_a_thousand_nearly_equal_chunks_hide_nothing_from_the_semantic_arm(tmp_path: Path) -> None:
+    filler = "lorem ipsum dolor sit amet " * 60_000
+    files = {"huge.txt": filler, "share.md": "# Shares\n\nA share costs 60 pounds and is paid once."}
+    async with stack_at(tmp_path, files=files) as (stack, client):
+        await ingest(client)
+        profile = (await stack.core.appender.state(RAG_CORPUS, CORPUS)).active or ""
+        vector = await stack.models.embedder.embed_query("A share costs 60 pounds and is paid once.")
+        hits, _ = await stack.views.passages.nearest(profile, vector, top_k=5)
+        records = await stack.views.passages.records(profile, [hits[0].original_index])
+        assert records[hits[0].original_index].relative_path == "share.md"
+        (huge,) = [each for each in await client.get("/api/documents") if each["file_name"] == "huge.txt"]
+        assert (await client.http.delete(f"/api/documents/{huge['doc_id']}")).status_code == 200
+        hits, _ = await stack.views.passages.nearest(profile, vector, top_k=5)
+        assert len(hits) == 1

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="loreline",
         description=DESCRIPTION,
-        epilog=f"environment:\n{variables}\n\nSettings that can change while it runs are in SETTINGS.md.",
+        epilog=f"environment:\n{variables}\n\nThe settings of search, ingest and chat are in SETTINGS.md.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_globals(parser, suppress=False)

@@ -35,10 +35,8 @@ async def ask(arguments: argparse.Namespace) -> int:
     else:
         print(_passages(turn))
         if not turn.retrieval.get("chunks"):
-            print(
-                "No documents are taken in yet: put files into docs/, then `loreline ingest`.",
-                file=sys.stderr,
-            )
+            words = "No passage was found. `loreline status` and the page say what is taken in."
+            print(words, file=sys.stderr)
     return 0 if turn.done.get("found") else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -93,6 +94,9 @@ async def attached(config: Config) -> AsyncIterator[Attached]:
     # Imported here: a command that attaches needs none of it, and it takes most of a second.
     from loreline.wiring.stack import running
 
+    if not (config.data / "format").exists():
+        held = f"{config.data.absolute()} is new: it will hold the log, the keys and the views"
+        print(f"loreline: {held} of {config.docs.absolute()}", file=sys.stderr)
     log_to_file(config)
     async with running(config) as stack:
         log_to_file(config)
