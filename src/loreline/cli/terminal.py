@@ -42,6 +42,10 @@ def _decided(text: str) -> int:
     """How much of a beginning can be shown whatever follows: up to an open code span or a last backslash."""
     at = 0
     for found in _CODE_OR_ESCAPE.finditer(text):
+        # What looks like an escape behind an open backtick may turn out to be code.
+        open_at = text.find("`", at, found.start())
+        if open_at >= 0 and len(text) - open_at <= MAX_HELD_CHARS:
+            return open_at
         # A closing run of backticks at the very end may grow and then close nothing.
         if found.end() == len(text) and found[1]:
             return found.start() if len(text) - found.start() <= MAX_HELD_CHARS else len(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from loreline.cli.terminal import PlainWords, plain_words
@@ -28,6 +28,7 @@ def test_escapes_go_and_code_stays(markdown: str, plain: str) -> None:
 
 
 @given(st.text(alphabet="ab*[\\` \n"), st.lists(st.integers(0, 40)))
+@example("[[`\\[`", [5])
 def test_however_an_answer_is_cut_the_same_words_are_shown(text: str, cuts: list[int]) -> None:
     plain = PlainWords()
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
