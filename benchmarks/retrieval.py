@@ -16,8 +16,8 @@ from loreline.events.folds.corpus import CORPUS
 from loreline.processors.models.settings import EmbedderBackend
 from loreline.processors.retrieval import RETRIEVERS
 from loreline.processors.retrieval.search import MIN_DEPTH, Sources, retrieve
+from loreline.projectors.chunk_tables import table_of
 from loreline.projectors.database import Connection
-from loreline.projectors.views.passages_postgres import table_of
 from loreline.schemas.ids import RAG_CORPUS
 from loreline.schemas.ports import Vectors
 
@@ -50,7 +50,6 @@ async def hybrid(root: Path, backend: EmbedderBackend, *, n_files: int, n_words:
 
         table = sql.Identifier("passages_v1", table_of(profile))
         async with views.database.connection() as connection:
-            await connection.execute(f"SET hnsw.ef_search = {2 * MIN_DEPTH}; SET enable_sort = off")
             parts: dict[str, Callable[[str], Awaitable[object]]] = {
                 "embed": embedder.embed_query,
                 "SQL": lambda text: _bare_sql(connection, table, vectors[text]),
@@ -72,7 +71,7 @@ async def _bare_sql(connection: Connection, table: sql.Identifier, vector: Vecto
     """The two statements retrieval consists of: the nearest chunks, and the ten that are returned."""
     nearest = sql.SQL(
         "SELECT chunk_id, original_index, 1 - (embedding <=> %(v)s) AS score FROM {} WHERE to_seq IS NULL"
-        " ORDER BY embedding <=> %(v)s LIMIT {}"
+        " ORDER BY (embedding <=> %(v)s) + 0 LIMIT {}"  # as the product asks a corpus of this size
     ).format(table, sql.Literal(MIN_DEPTH))
     found = await (await connection.execute(nearest, {"v": vector})).fetchall()
     numbers = [row["original_index"] for row in found[:10]]

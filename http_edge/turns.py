@@ -14,11 +14,13 @@ from loreline.events.tasks import end
 from loreline.http_edge.ports import Edge
 from loreline.http_edge.sse import frame
 from loreline.processors.chat.frames import control_topic, frames_topic
+from loreline.projectors.reads import CONVERSATIONS
 from loreline.schemas.events import conversation as events
 from loreline.schemas.events.app import EventParked
 from loreline.schemas.events.payload import Payload
 from loreline.schemas.ids import Aggregate
 
+LISTED_WITHIN_S = 1.0
 SIGN_OF_LIFE_S = 3.0
 """Longest silence of a reader; shorter when CHAT_ABANDON_S is, so that a reader is never taken for gone."""
 PARKED = "lore.app.deadletter.*.parked"
@@ -128,6 +130,8 @@ class TurnStream:
                     for sealed in batch:
                         ending = _ending(self._edge.codec.decode(sealed), reading)
                         if ending is not None:
+                            # Who reads the transcript next, finds the turn in it.
+                            await self._edge.wait(sealed.seq, (CONVERSATIONS,), timeout_s=LISTED_WITHIN_S)
                             self._queue.put_nowait(("end", ending))
                             return
         except Exception as error:

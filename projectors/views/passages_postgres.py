@@ -13,6 +13,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from loreline.events.envelope import Stored
+from loreline.projectors.chunk_tables import CHUNKS, ddl, distance, index_vectors, table_of
 from loreline.projectors.database import Connection, ViewDatabase, query
 from loreline.projectors.materialize import ChunkRow, ChunkSet, ChunksOf, contextualize
 from loreline.projectors.postgres import ViewTables, stream_rows
@@ -50,25 +51,6 @@ CREATE TABLE IF NOT EXISTS {schema}.profiles (
 CREATE TABLE IF NOT EXISTS {schema}.activations (seq bigint PRIMARY KEY, profile text NOT NULL);
 """
 
-_CHUNKS = """
-CREATE TABLE IF NOT EXISTS {schema}.{table} (
-    chunk_id               text NOT NULL,
-    from_seq               bigint NOT NULL,
-    to_seq                 bigint,
-    file_id                text NOT NULL,
-    version                text NOT NULL,
-    original_index         bigint NOT NULL,
-    content                text NOT NULL,
-    context                text,
-    metadata               jsonb NOT NULL,
-    embedding              vector({dim}) NOT NULL,
-    PRIMARY KEY (chunk_id, from_seq)
-);
--- Inline, or each distance would fetch the vector from the TOAST table.
-ALTER TABLE {schema}.{table} ALTER COLUMN embedding SET STORAGE MAIN;
-CREATE INDEX IF NOT EXISTS {by_file} ON {schema}.{table} (file_id) WHERE to_seq IS NULL;
-CREATE INDEX IF NOT EXISTS {by_number} ON {schema}.{table} (original_index);
-"""
 _COLUMNS = (
     ("chunk_id", "text"),
     ("from_seq", "int8"),
@@ -91,11 +73,6 @@ class Plan:
     activated: list[tuple[int, str]] = field(default_factory=list)
     retired: list[Retired] = field(default_factory=list)
     added: list[tuple[Added, int | None, ChunkSet]] = field(default_factory=list)
-
-
-def table_of(profile: str) -> str:
-    """The table that holds a profile's chunks."""
-    return f"chunks_{profile[:32]}"
 
 
 def loader(chunks_of: ChunksOf) -> Callable[..., Awaitable[Plan]]:
@@ -141,9 +118,9 @@ async def write(connection: Connection, schema: str, plan: Plan, bulk: bool) -> 
             query("INSERT INTO {schema}.profiles VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING", schema),
             (profile, seq, dim, Jsonb(settings)),
         )
-        await connection.execute(_ddl(_CHUNKS, schema, profile, dim))
+        await connection.execute(ddl(CHUNKS, schema, profile, dim))
         if not bulk:
-            await _index(connection, schema, profile, dim)
+            await index_vectors(connection, schema, profile, dim)
     for seq, profile in plan.activated:
         await connection.execute(
             query("INSERT INTO {schema}.activations VALUES (%s, %s) ON CONFLICT DO NOTHING", schema),
@@ -210,36 +187,8 @@ async def finish(connection: Connection, schema: str) -> None:
     """Build the vector indexes of every profile."""
     for profile, dim in (await _profiles(connection, schema)).items():
         await connection.execute("SET maintenance_work_mem = '512MB'")
-        await _index(connection, schema, profile, dim)
-        await connection.execute(_ddl("ANALYZE {schema}.{table}", schema, profile, dim))
-
-
-def index_expression(dim: int) -> str | None:
-    """What the HNSW index is over: vectors to 2,000 dimensions, half precision to 4,000, else none."""
-    if dim <= 2000:
-        return "embedding vector_cosine_ops"
-    return f"(embedding::halfvec({dim})) halfvec_cosine_ops" if dim <= 4000 else None
-
-
-async def _index(connection: Connection, schema: str, profile: str, dim: int) -> None:
-    expression = index_expression(dim)
-    if expression is not None:
-        text = (
-            "CREATE INDEX IF NOT EXISTS {by_vector} ON {schema}.{table}"
-            f" USING hnsw ({expression}) WHERE to_seq IS NULL"
-        )
-        await connection.execute(_ddl(text, schema, profile, dim))
-
-
-def _ddl(text: str, schema: str, profile: str, dim: int) -> sql.Composed:
-    return sql.SQL(text).format(
-        schema=sql.Identifier(schema),
-        table=sql.Identifier(table_of(profile)),
-        by_file=sql.Identifier(f"{table_of(profile)}_file"),
-        by_number=sql.Identifier(f"{table_of(profile)}_number"),
-        by_vector=sql.Identifier(f"{table_of(profile)}_hnsw"),
-        dim=sql.Literal(dim),
-    )
+        await index_vectors(connection, schema, profile, dim)
+        await connection.execute(ddl("ANALYZE {schema}.{table}", schema, profile, dim))
 
 
 async def _profiles(connection: Connection, schema: str) -> dict[str, int]:
@@ -299,14 +248,14 @@ class PassagesReader:
     async def _nearest(
         self, profile: str, vector: Vectors, top_k: int, as_of_seq: int | None, *, exact: bool
     ) -> tuple[list[Hit], int]:
-        distance = _distance(len(vector), exact=exact)
+        away = distance(len(vector), exact=exact)
 
         def statement(schema: str) -> sql.Composed:
             return sql.SQL(
                 "SELECT chunk_id, original_index, 1 - ({distance}) AS score FROM {table} WHERE {visible}"
                 " ORDER BY {distance} LIMIT {limit}"
             ).format(
-                distance=distance,
+                distance=away,
                 table=sql.Identifier(schema, table_of(profile)),
                 visible=_visible(as_of_seq),
                 limit=sql.Literal(top_k),
@@ -395,12 +344,3 @@ def _visible(as_of_seq: int | None) -> sql.Composable:
         return sql.SQL("to_seq IS NULL")
     seq = sql.Literal(as_of_seq)
     return sql.SQL("from_seq <= {seq} AND (to_seq IS NULL OR to_seq > {seq})").format(seq=seq)
-
-
-def _distance(dim: int, *, exact: bool) -> sql.Composable:
-    if exact:
-        return sql.SQL("(embedding <=> %(vector)s) + 0")  # no index is over a sum
-    if dim <= 2000 or dim > 4000:
-        return sql.SQL("embedding <=> %(vector)s")
-    half = sql.SQL("halfvec({})").format(sql.Literal(dim))
-    return sql.SQL("embedding::{half} <=> %(vector)s::{half}").format(half=half)

@@ -146,6 +146,7 @@ async def test_what_is_asked_for_while_it_is_being_made_is_made_once(refs: RefSt
         return await world.recordings.once(OWNER, "embed", inputs={}, make=slow, force=force)
 
     asking = [asyncio.create_task(once()) for _ in range(3)]
+    await asyncio.sleep(0)  # all three ask, and two of them wait
     other = await world.recordings.once(OWNER, "embed", inputs={"n": 1}, make=world.maker(b"x"))
     assert other.data == b"x"  # another key waits for nobody
     gate.set()

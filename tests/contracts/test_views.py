@@ -24,6 +24,7 @@ from loreline.embedded.postgres import EmbeddedPostgres
 from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.conversation import CONVERSATION
+from loreline.projectors.chunk_tables import table_of
 from loreline.projectors.database import ViewDatabase
 from loreline.projectors.host import ViewHost
 from loreline.projectors.materialize import materializer
@@ -43,7 +44,7 @@ from loreline.projectors.views.conversations_postgres import ConversationsReader
 from loreline.projectors.views.documents_postgres import DOCUMENTS_VIEW, DocumentsReader
 from loreline.projectors.views.lexical_sqlite import LexicalFiles, LexicalReader
 from loreline.projectors.views.operations_postgres import OPERATIONS_VIEW, OperationsReader
-from loreline.projectors.views.passages_postgres import PassagesReader, passages, table_of
+from loreline.projectors.views.passages_postgres import PassagesReader, passages
 from loreline.projectors.views.settings_postgres import SETTINGS_VIEW, SettingsReader
 from loreline.schemas.errors import NotReady
 from loreline.schemas.events import conversation as conversation_events
