@@ -38,6 +38,7 @@ class Edge:
 
     Attributes:
         probes: by service name, for health and preflight.
+        waits: what the stages wait for, by name, and why.
         damage: the log's first known fault; while there is one, nothing is served as if whole.
         corpus_root: the document corpus's folder.
     """
@@ -54,6 +55,7 @@ class Edge:
     settings: Callable[[], Awaitable[Settings]]
     probes: Mapping[str, Probe]
     damage: Callable[[], LogError | None]
+    waits: Callable[[], Mapping[str, str]]
     capabilities: Capabilities
     corpus_root: Path
     clock: Clock

@@ -21,9 +21,9 @@ _NO_ZERO = AfterValidator(_without_zero)
 
 
 class Body(BaseModel):
-    """A request body: unknown fields are refused, so that a misspelt one is not ignored."""
+    """A request body: unknown fields and other types are refused, so that a slip is not taken for a wish."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Out(BaseModel):

@@ -54,11 +54,15 @@ class Profile:
 
 @dataclass(frozen=True)
 class CorpusState:
-    """What is known of a corpus: its newest operation, its profiles, and the one that answers."""
+    """What is known of a corpus: its newest operation, its profiles, and the one that answers.
+
+    `active_seq` is the sequence at which that one was activated: a view must contain it to answer.
+    """
 
     operation: Operation | None = None
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     active: str | None = None
+    active_seq: int = 0
 
     @property
     def holder(self) -> Operation | None:
@@ -95,7 +99,7 @@ def evolve(state: CorpusState, stored: Stored[Payload]) -> CorpusState:
             profile = Profile(payload.profile, payload.dim, payload.private.settings, stored.seq)
             return replace(state, profiles=MappingProxyType({**state.profiles, profile.id: profile}))
         case corpus.ProfileActivated():
-            return replace(state, active=payload.profile)
+            return replace(state, active=payload.profile, active_seq=stored.seq)
     return state
 
 

@@ -37,6 +37,8 @@ async def health(request: Request) -> Response:
     damage = edge.damage()
     services["log"] = ServiceHealth(ok=damage is None, detail=None if damage is None else str(damage))
     halted = [f"{name}: {each.reason}" for name, each in edge.host.runners.items() if each.state == "halted"]
+    waits = edge.waits()
+    services["stages"] = ServiceHealth(ok=not waits, detail="; ".join(waits.values()) or None)
     services["views"] = ServiceHealth(ok=not halted, detail="; ".join(halted) or None)
     return answer(HealthResponse(ok=all(each.ok for each in services.values()), services=services))
 

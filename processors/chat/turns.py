@@ -186,15 +186,21 @@ async def _retrieve(ports: ChatPorts, asked: events.TurnAsked, text: str) -> tup
         )
     for delay_s in ports.ready_delays_s:
         try:
-            return active.id, await _found(ports, asked, text, active.id)
+            return active.id, await _found(ports, asked, text, active.id, corpus.active_seq)
         except NotReady:
             await asyncio.sleep(delay_s)
-    return active.id, await _found(ports, asked, text, active.id)
+    return active.id, await _found(ports, asked, text, active.id, corpus.active_seq)
 
 
-async def _found(ports: ChatPorts, asked: events.TurnAsked, text: str, profile: str) -> Retrieved:
-    """The passages. Raises NotReady while a view is just starting or being built."""
-    return await retrieve(
+async def _found(
+    ports: ChatPorts, asked: events.TurnAsked, text: str, profile: str, active_seq: int
+) -> Retrieved:
+    """The passages.
+
+    Raises NotReady while a view is just starting or being built, or has not reached the profile's
+    activation: it would answer from a profile that is not filled.
+    """
+    found = await retrieve(
         text,
         method=asked.retrieval_method,
         profile=profile,
@@ -203,6 +209,9 @@ async def _found(ports: ChatPorts, asked: events.TurnAsked, text: str, profile: 
         settings=(await ports.settings()).retrieval,
         retrievers=RETRIEVERS,
     )
+    if min((seq for seq in (found.passages_seq, found.lexical_seq) if seq), default=active_seq) < active_seq:
+        raise NotReady("the views have not reached the new ingest profile; ask again in a second")
+    return found
 
 
 async def _write(

@@ -13,6 +13,7 @@ from loreline.events.append import Command
 from loreline.events.envelope import Stored
 from loreline.events.folds.app import SETTINGS_FOLD, Overrides
 from loreline.events.folds.corpus import CORPUS
+from loreline.processors.models import EmbedderSettings
 from loreline.schemas.events import file
 from loreline.schemas.events.app import SettingsChanged, SettingValues
 from loreline.schemas.events.payload import Payload
@@ -136,3 +137,14 @@ async def test_a_stop_in_the_middle_of_a_run_is_made_good_by_the_next_start(tmp_
         assert len(await client.get("/api/documents")) == 60
         for view in ("passages", "lexical", "documents", "operations"):
             assert (await client.post(f"/api/views/{view}/verify"))["equal"], view
+
+
+async def test_another_embedder_on_a_corpus_that_holds_nothing_is_simply_used(tmp_path: Path) -> None:
+    async with stack_at(tmp_path):
+        pass
+    other = EmbedderSettings(backend="hash", dim=128)
+    async with stack_at(tmp_path, files=FILES, embedder=other) as (stack, client):
+        run = await ingest(client)
+        assert run["state"] == "completed"
+        assert stack.models.embedder.dim == 128
+        assert await client.get("/api/documents")

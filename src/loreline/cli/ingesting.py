@@ -16,26 +16,35 @@ async def ingest(arguments: argparse.Namespace) -> int:
     """Start a run; with --wait, or on a stack of our own, follow it to its end."""
     async with attached(arguments.config) as client:
         body = {name: getattr(arguments, name) for name in ("reingest", "force", "again")}
-        run = await client.post("/api/ingest", body)
         if not arguments.wait and not client.own:
+            run = await client.post("/api/ingest", body)
             print(f"Ingest {run['run_id']} started; follow it with `loreline events tail` or in the browser.")
             return 0
+        await _start_after_others(client, body)
         ended = await follow_run(client)
     return 1 if ended["state"] != "completed" or (ended.get("summary") or {}).get("failed") else 0
 
 
 async def take_in(client: Attached) -> None:
-    """Take in what is new. A run of before that goes on is followed first: it may not know of the newest."""
+    """Take in what is new, and show it."""
+    try:
+        await _start_after_others(client, {})
+    except EdgeRefused as error:
+        print(f"loreline: nothing is taken in: {error}", file=sys.stderr)
+    else:
+        await follow_run(client)
+
+
+async def _start_after_others(client: Attached, body: dict[str, Any]) -> None:
+    """Start a run. One of before that goes on is followed first: it may not know of the newest files."""
     while True:
         try:
-            await client.post("/api/ingest")
+            await client.post("/api/ingest", body)
         except EdgeRefused as error:
             if error.code != RUNNING:
-                print(f"loreline: nothing is taken in: {error}", file=sys.stderr)
-                return
+                raise
             await follow_run(client)
         else:
-            await follow_run(client)
             return
 
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 from loreline.http_edge.ports import Capabilities, Edge, Probe
 from loreline.processors.chat.engines import ENGINES
 from loreline.processors.chunkers import CHUNKERS
+from loreline.processors.delivery import Gate
 from loreline.processors.models import EMBEDDERS
 from loreline.processors.retrieval import RETRIEVERS
 from loreline.projectors.host import ViewHost
@@ -18,7 +19,7 @@ from loreline.wiring.models import Models
 from loreline.wiring.views import Views
 
 
-def build_edge(core: Core, models: Models, views: Views, host: ViewHost, *, docs: Path) -> Edge:
+def build_edge(core: Core, models: Models, views: Views, host: ViewHost, *, docs: Path, gate: Gate) -> Edge:
     """The edge's world."""
     return Edge(
         log=core.log,
@@ -33,6 +34,7 @@ def build_edge(core: Core, models: Models, views: Views, host: ViewHost, *, docs
         settings=core.settings,
         probes=_probes(core, models, views),
         damage=lambda: core.damage.error,
+        waits=lambda: gate.down,
         capabilities=Capabilities(
             retrievers=tuple(RETRIEVERS),
             chunkers=tuple(CHUNKERS),

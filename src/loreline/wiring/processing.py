@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 
@@ -18,7 +19,7 @@ from loreline.processors.delivery import Gate, Probe, StageRunner
 from loreline.processors.ingest.discover import discover
 from loreline.processors.ingest.index import embed, situate
 from loreline.processors.ingest.ports import IngestPorts
-from loreline.processors.ingest.profiles import define, profile_id, profile_settings
+from loreline.processors.ingest.profiles import activation, define, profile_id, profile_settings
 from loreline.processors.ingest.read import chunk, parse
 from loreline.processors.retrieval.search import Sources
 from loreline.processors.stage import Stage
@@ -37,12 +38,16 @@ VIEW_PATIENCE_S = 60.0
 
 
 async def ensure_profile(core: Core, models: Models) -> None:
-    """At the first start, define the profile that the settings name and let it answer."""
-    if (await core.appender.state(RAG_CORPUS, CORPUS)).active is not None:
+    """Define the profile that the settings name and let it answer, as long as the corpus holds nothing."""
+    state = await core.appender.state(RAG_CORPUS, CORPUS)
+    if state.active is not None and await core.log.last("lore.rag.file.*.discovered") is not None:
         return
     settings = await core.settings()
     named = profile_settings(settings.ingest, embedder=models.embedder.identity, dim=models.embedder.dim)
-    await define(core.appender, profile_id(core.keys, named), settings=named, actor="wiring")
+    profile = profile_id(core.keys, named)
+    await define(core.appender, profile, settings=named, actor="wiring")
+    if state.active not in (None, profile):
+        await core.appender.execute(activation(profile, causation=uuid4()))
 
 
 def ingest_ports(
@@ -109,6 +114,7 @@ def build_app(
     url: str,
     corpus_root: Path,
     hooks: Hooks,
+    gate: Gate,
 ) -> ProcessorApp:
     """Every stage behind the wrapper, on its durable."""
     ports = ingest_ports(core, models, views, host, corpus_root=corpus_root)
@@ -120,7 +126,6 @@ def build_app(
         embed(ports),
         chat(chat_ports(core, models, views, config)),
     )
-    gate = Gate(probes(models, views), config.retry)
 
     def runner(stage: Stage) -> StageRunner:
         return StageRunner(

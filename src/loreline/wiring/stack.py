@@ -24,6 +24,7 @@ from loreline.http_edge.ports import Edge
 from loreline.http_edge.server import EdgeServer
 from loreline.http_edge.unfinished import finish_corpus
 from loreline.processors.app import ProcessorApp
+from loreline.processors.delivery import Gate
 from loreline.processors.ingest.runs import RunsReactor
 from loreline.processors.sealer import Sealer
 from loreline.projectors.host import ViewHost
@@ -42,7 +43,7 @@ from loreline.wiring.edging import build_edge
 from loreline.wiring.environment import Config
 from loreline.wiring.hooks import Hooks
 from loreline.wiring.models import Models, open_models
-from loreline.wiring.processing import build_app, ensure_profile
+from loreline.wiring.processing import build_app, ensure_profile, probes
 from loreline.wiring.views import Views, open_views
 
 _log = logging.getLogger(__name__)
@@ -93,10 +94,19 @@ async def running(config: Config, *, hooks: Hooks | None = None) -> AsyncIterato
         host = ViewHost(core.log, core.codec, views.stores, on_damage=core.damage.note)
         await host.start()
         stack.push_async_callback(host.stop)
-        edge = build_edge(core, models, views, host, docs=docs)
+        gate = Gate(probes(models, views), config.retry)
+        edge = build_edge(core, models, views, host, docs=docs, gate=gate)
         await finish_corpus(edge)
         processors = build_app(
-            core, models, views, host, config, url=servers[0].url(APP), corpus_root=docs, hooks=hooks
+            core,
+            models,
+            views,
+            host,
+            config,
+            url=servers[0].url(APP),
+            corpus_root=docs,
+            hooks=hooks,
+            gate=gate,
         )
         await processors.start()
         stack.push_async_callback(processors.stop)

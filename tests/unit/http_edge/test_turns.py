@@ -61,6 +61,9 @@ class World:
     def decode(self, each: Stored[Payload]) -> Stored[Payload]:
         return each
 
+    async def wait(self, seq: int, views: Sequence[str], *, timeout_s: float) -> bool:
+        return True
+
     async def follow(
         self, *, after_seq: int, filters: Sequence[str]
     ) -> AsyncGenerator[list[Stored[Payload]], None]:
