@@ -161,11 +161,6 @@ class ViewDatabase:
         version = await self._live_version(view)
         return None if version is None else schema_of(view, version)
 
-    async def live_seq(self, view: str) -> int:
-        """The checkpoint of the version that answers; 0 before the first."""
-        rows = await self.fetch("SELECT seq FROM {schema}.views WHERE view=%s AND state='live'", (view,))
-        return int(rows[0]["seq"]) if rows else 0
-
     async def switch(self, view: str, version: int) -> None:
         """Let another version answer, at once for every reader; the former one is kept as `old`."""
         async with self.connection() as connection, connection.transaction():

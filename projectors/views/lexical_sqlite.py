@@ -12,7 +12,6 @@ import secrets
 import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from loreline.events.envelope import Stored
@@ -26,7 +25,7 @@ from loreline.projectors.lexical import (
     LexicalStore,
     RetireDocument,
 )
-from loreline.projectors.lexical.schema import connect, is_readable
+from loreline.projectors.lexical.schema import is_readable
 from loreline.projectors.materialize import ChunkSet, ChunksOf
 from loreline.projectors.reads import LEXICAL as NAME
 from loreline.projectors.versions import Added, Retired, VersionChange, version_changes
@@ -208,12 +207,6 @@ def pointed(root: Path) -> int | None:
     return int(held["version"])
 
 
-def _seq_of(path: Path) -> int:
-    with closing(connect(path, read_only=True)) as connection:
-        row = connection.execute("SELECT seq FROM state").fetchone()
-    return int(row[0]) if row else 0
-
-
 def _is_current(directory: Path) -> bool:
     return directory.is_dir() and all(is_readable(path) for path in directory.glob("*.sqlite3"))
 
@@ -234,10 +227,6 @@ class LexicalReader:
         Raises NotReady while the profile has no index yet.
         """
         return await asyncio.to_thread(self._search, profile, text, top_k, as_of_seq)
-
-    async def live_seq(self) -> int:
-        """The sequence through which every profile's index stands; 0 before the first."""
-        return await asyncio.to_thread(self._live_seq)
 
     def close(self) -> None:
         """Close every index."""
@@ -265,12 +254,6 @@ class LexicalReader:
         """Let the postings of versions go that another one replaced; a search under way ends in peace."""
         for key in [key for key in self._searchers if key[0] < before]:
             self._searchers.pop(key).close()
-
-    def _live_seq(self) -> int:
-        version = pointed(self._root)
-        if version is None:
-            return 0
-        return min(map(_seq_of, directory_of(self._root, version).glob("*.sqlite3")), default=0)
 
 
 class LexicalFiles:
